@@ -1,1 +1,38 @@
-//! Placeholder.
+//! Reads, checks and builds bbolt files.
+//!
+//! A bbolt file is an array of pages. Two meta pages at its start name the root of a tree whose leaves hold
+//! buckets, and every bucket is a tree of its own. This crate knows that much and no more: no etcd, no clock, no
+//! async. Files are only ever read, or built from nothing; none is edited in place.
+//!
+//! The bytes may come from a broken disk or a hostile person, so every number in them is checked before it is
+//! believed, and what contradicts the format is a [`Corrupt`] that names the page.
+//!
+//! Read in this order:
+//!
+//! - [`storage`]: the seam to files and memory
+//! - [`page`]: page headers, leaf and branch elements
+//! - [`meta`]: the two meta pages and how one wins
+//! - [`file`]: opening a file, its buckets
+//! - [`reader`]: fetching pages through a window
+//! - [`cursor`]: walking a bucket in order, in both directions
+//! - [`scan`]: all of a bucket, on all cores, in order
+//! - [`freelist`]: which pages are free
+
+#![forbid(unsafe_code)]
+
+pub mod cursor;
+pub mod error;
+pub mod file;
+pub mod freelist;
+pub mod meta;
+pub mod page;
+pub mod reader;
+pub mod scan;
+pub mod storage;
+
+pub use cursor::Cursor;
+pub use error::{Corrupt, Error, Fault};
+pub use file::{BoltFile, Bucket};
+pub use meta::Meta;
+pub use page::{Entry, PageId};
+pub use storage::Storage;

@@ -1,0 +1,152 @@
+//! Fetches pages, many with one system call where the caller knows what comes next.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Fault};
+use crate::page::{Branch, Leaf, PageHeader, PageId, PageKind};
+use crate::storage::Storage;
+
+/// No page that bbolt writes is larger: four values at their limit, and their keys.
+const MAX_RUN_BYTES: u64 = 4 * (1 << 31) + (1 << 20);
+
+/// A page of a tree, with the pages that overflow from it.
+#[derive(Debug, Clone, Copy)]
+pub enum Node<'a> {
+    /// Keys and children.
+    Branch(Branch<'a>),
+    /// Keys and values.
+    Leaf(Leaf<'a>),
+}
+
+/// How the pages of a file are laid out, for bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// The size of every page.
+    pub page_size: u32,
+    /// The first page that is not part of the file.
+    pub pages: u64,
+    /// The size of the file when it was opened.
+    pub file_bytes: u64,
+}
+
+/// Reads runs of pages.
+///
+/// What a caller says it will need is fetched at once into a window; any other page is fetched by itself and
+/// leaves the window as it is.
+pub struct PageReader {
+    storage: Arc<dyn Storage>,
+    layout: Layout,
+    window: Bytes,
+    single: Bytes,
+}
+
+/// A stretch of the file that was read.
+#[derive(Default)]
+struct Bytes {
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl PageReader {
+    /// A reader of `storage` with nothing read yet.
+    pub fn new(storage: Arc<dyn Storage>, layout: Layout) -> Self {
+        Self { storage, layout, window: Bytes::default(), single: Bytes::default() }
+    }
+
+    /// The branch or leaf at `page`.
+    pub fn node(&mut self, page: PageId) -> Result<Node<'_>, Error> {
+        let (header, bytes) = self.run(page)?;
+        match header.kind {
+            PageKind::Branch => Ok(Node::Branch(Branch::parse(page, header.count, bytes)?)),
+            PageKind::Leaf => Ok(Node::Leaf(Leaf::parse(page, header.count, bytes)?)),
+            found => Err(Fault::WrongKind { found, expected: "branch or leaf" }.on(page).into()),
+        }
+    }
+
+    /// The header of the page at `page`, and the bytes of it and of all that overflows from it.
+    pub fn run(&mut self, page: PageId) -> Result<(PageHeader, &[u8]), Error> {
+        let start = self.require_inside(page)?;
+        let page_size = u64::from(self.layout.page_size);
+        let header = PageHeader::parse(page, self.fetch(page, start, page_size)?)?;
+        if header.overflow == 0 {
+            return Ok((header, self.fetch(page, start, page_size)?));
+        }
+        let last = page.0.checked_add(u64::from(header.overflow));
+        if last.is_none_or(|last| last >= self.layout.pages) {
+            return Err(Fault::OutOfBounds { pages: self.layout.pages }.on(page).into());
+        }
+        let size = page_size * (u64::from(header.overflow) + 1);
+        if size > MAX_RUN_BYTES {
+            return Err(Fault::TooLarge { size }.on(page).into());
+        }
+        Ok((header, self.fetch(page, start, size)?))
+    }
+
+    /// Fetches `pages` pages from `first` on, as far as the file goes, because they will be asked for next.
+    pub fn fetch_ahead(&mut self, first: PageId, pages: u64) -> Result<(), Error> {
+        let start = self.require_inside(first)?;
+        let bytes = pages.saturating_mul(u64::from(self.layout.page_size));
+        let len = bytes.min(self.layout.file_bytes.saturating_sub(start));
+        self.window.read(&*self.storage, self.layout, first, start, len)
+    }
+
+    /// Where `page` starts, if it is part of the file.
+    fn require_inside(&self, page: PageId) -> Result<u64, Error> {
+        let pages = self.layout.pages;
+        if page.0 >= pages {
+            return Err(Fault::OutOfBounds { pages }.on(page).into());
+        }
+        // `pages` times the page size was checked when the file was opened.
+        Ok(page.0 * u64::from(self.layout.page_size))
+    }
+
+    /// `len` bytes from `start`, where `page` is.
+    fn fetch(&mut self, page: PageId, start: u64, len: u64) -> Result<&[u8], Error> {
+        if self.window.holds(start, len) {
+            return Ok(self.window.get(start, len));
+        }
+        if !self.single.holds(start, len) {
+            let have = self.layout.file_bytes.saturating_sub(start);
+            if have < len {
+                return Err(Fault::CutShort { need: len, have }.on(page).into());
+            }
+            self.single.read(&*self.storage, self.layout, page, start, len)?;
+        }
+        Ok(self.single.get(start, len))
+    }
+}
+
+impl Bytes {
+    fn holds(&self, start: u64, len: u64) -> bool {
+        start >= self.start && start.saturating_add(len) <= self.start + self.bytes.len() as u64
+    }
+
+    fn get(&self, start: u64, len: u64) -> &[u8] {
+        let from = start.saturating_sub(self.start) as usize;
+        self.bytes.get(from..from.saturating_add(len as usize)).unwrap_or_default()
+    }
+
+    fn read(&mut self, storage: &dyn Storage, layout: Layout, page: PageId, start: u64, len: u64) -> Result<(), Error> {
+        let too_large = || Fault::TooLarge { size: len }.on(page);
+        let size = usize::try_from(len).map_err(|_| too_large())?;
+        if self.bytes.capacity() > LARGEST_KEPT && size < LARGEST_KEPT {
+            self.bytes = Vec::new();
+        }
+        // Only bytes that no earlier read has filled need to be zeroed.
+        self.bytes.truncate(size);
+        // A length of many megabytes may be a lie: ask for memory, do not demand it.
+        self.bytes.try_reserve_exact(size - self.bytes.len()).map_err(|_| too_large())?;
+        self.bytes.resize(size, 0);
+        self.start = start;
+        storage.read_exact_at(&mut self.bytes, start).map_err(|source| {
+            self.bytes.clear();
+            match storage.size() {
+                Ok(now) if now < start + len => Error::Shrank { opened: layout.file_bytes, now },
+                _ => Error::Read { offset: start, len, source },
+            }
+        })
+    }
+}
+
+/// A buffer that a large value made larger than this is given back at the next read.
+const LARGEST_KEPT: usize = 4 << 20;
