@@ -1,2 +1,50 @@
-//! Placeholder.
-fn main() {}
+//! The project's tools: `cargo xtask help` lists them.
+
+mod debian;
+mod golang;
+mod process;
+mod servers;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+/// Nobody but a person at a terminal reads these errors, so text is enough.
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+const HELP: &str = "\
+usage: cargo xtask COMMAND
+
+  servers   put etcd 3.4 to 3.7 and the judges in the cache, once
+  help      this text
+
+The cache is $REFLOAT_CACHE, or else ~/.cache/refloat.";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(code) => code,
+        Err(error) => {
+            say(&format!("error: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Result<ExitCode> {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments.as_slice() {
+        ["servers"] => servers::install()?,
+        ["help" | "--help" | "-h"] => say(HELP),
+        _ => {
+            say(HELP);
+            return Ok(ExitCode::from(2));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The one place where these tools print.
+#[allow(clippy::print_stderr)]
+fn say(text: &str) {
+    eprintln!("{text}");
+}
