@@ -1,1 +1,29 @@
-//! Placeholder.
+//! What etcd keeps in its database file, and beside it.
+//!
+//! The database is a bbolt file with ten buckets. One, `key`, is the key space: every change since the last
+//! compaction, in revision order. The others are small tables. Beside the file lie the write-ahead log, which may be
+//! ahead of it, and raft snapshots. This crate reads all of that as values, replays what the log is ahead by,
+//! computes the hashes that servers compute, and writes new data directories. It knows no network.
+//!
+//! Read in this order:
+//!
+//! - [`revision`], [`key_value`]: one change of the key space
+//! - [`tables`]: the small buckets
+//! - [`database`]: a database file, with what the log adds to it
+
+#![forbid(unsafe_code)]
+
+pub mod database;
+pub mod error;
+pub mod key_value;
+pub mod member_id;
+pub mod revision;
+pub mod tables;
+
+pub use bolt_file;
+pub use database::Database;
+pub use error::{Error, Kind};
+pub use key_value::KeyValue;
+pub use member_id::MemberId;
+pub use revision::{RevKey, Revision};
+pub use tables::{LeaseId, Tables};

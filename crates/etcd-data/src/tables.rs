@@ -1,0 +1,151 @@
+//! The small buckets: everything in the database that is not the key space.
+//!
+//! | bucket            | key              | value                                                     |
+//! |-------------------|------------------|-----------------------------------------------------------|
+//! | `alarm`           | alarm message    | empty                                                     |
+//! | `auth`            | `authEnabled`    | one byte, 0 or 1                                          |
+//! |                   | `authRevision`   | 8 bytes, big-endian                                       |
+//! | `authRoles`       | name             | role message                                              |
+//! | `authUsers`       | name             | user message                                              |
+//! | `cluster`         | `clusterVersion` | text, as `3.5.0`                                          |
+//! |                   | `downgrade`      | JSON                                                      |
+//! | `lease`           | 8 bytes, big-endian | lease message                                          |
+//! | `members`         | id in hexadecimal | JSON                                                     |
+//! | `members_removed` | id in hexadecimal | `removed`                                                |
+//! | `meta`            | `consistent_index`, `term` | 8 bytes, big-endian                             |
+//! |                   | `scheduledCompactRev`, `finishedCompactRev` | a revision key                 |
+//! |                   | `confState`      | JSON                                                      |
+//! |                   | `storageVersion` | text, as `3.6.0`                                          |
+//!
+//! The bytes are kept as they are, so that what no version here knows is carried and not dropped. What they mean is
+//! asked for, and may be a fault.
+
+mod auth;
+mod cluster;
+mod lease;
+mod marks;
+
+use std::collections::BTreeMap;
+
+use bolt_file::BoltFile;
+
+use crate::error::Error;
+
+pub use auth::{Permission, PermissionKind, Role, User};
+pub use cluster::{Alarm, AlarmKind, ConfState, Downgrade, Member};
+pub use lease::{Lease, LeaseId};
+
+/// The bucket of the key space, which is no table.
+pub const KEY: &[u8] = b"key";
+
+/// One bucket, as it is.
+pub type Table = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// All small buckets of a database.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tables {
+    buckets: BTreeMap<Vec<u8>, Table>,
+}
+
+/// A record of a table that cannot be understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("bucket {bucket}, entry {entry}: not {expected}")]
+pub struct TableFault {
+    /// The bucket.
+    pub bucket: &'static str,
+    /// The entry's key, as text where it is text.
+    pub entry: String,
+    /// What should stand there.
+    pub expected: &'static str,
+}
+
+/// Tables larger than this are no etcd's: ten million leases fit.
+const MAX_TABLE_BYTES: usize = 512 << 20;
+
+impl Tables {
+    /// Reads all buckets of `file` but the key space.
+    pub fn read(file: &BoltFile) -> Result<Self, Error> {
+        let mut buckets = BTreeMap::new();
+        let mut left = MAX_TABLE_BYTES;
+        for name in file.bucket_names()? {
+            if name != KEY {
+                let table = read_table(file, &name, &mut left)?;
+                buckets.insert(name, table);
+            }
+        }
+        Ok(Self { buckets })
+    }
+
+    /// The names of the buckets, and what is in them.
+    pub fn buckets(&self) -> impl Iterator<Item = (&[u8], &Table)> {
+        self.buckets.iter().map(|(name, table)| (&name[..], table))
+    }
+
+    /// The bucket called `name`, if there is one.
+    pub fn bucket(&self, name: &str) -> Option<&Table> {
+        self.buckets.get(name.as_bytes())
+    }
+
+    /// The bucket called `name`, made if there is none.
+    pub fn bucket_mut(&mut self, name: &str) -> &mut Table {
+        self.buckets.entry(name.into()).or_default()
+    }
+
+    /// The entry `key` of the bucket called `name`.
+    fn entry(&self, name: &str, key: &str) -> Option<&[u8]> {
+        self.bucket(name)?.get(key.as_bytes()).map(Vec::as_slice)
+    }
+
+    /// Every entry of the bucket called `name`, understood by `parse` or at fault.
+    fn entries<'a, T>(
+        &'a self,
+        name: &'static str,
+        expected: &'static str,
+        parse: impl Fn(&'a [u8], &'a [u8]) -> Option<T>,
+    ) -> impl Iterator<Item = Result<T, TableFault>> {
+        self.bucket(name).into_iter().flatten().map(move |(key, value)| {
+            let fault = || TableFault { bucket: name, entry: printable(key), expected };
+            parse(key, value).ok_or_else(fault)
+        })
+    }
+
+    /// One entry of the bucket called `name`, understood by `parse` or at fault.
+    fn single<T>(
+        &self,
+        name: &'static str,
+        key: &str,
+        expected: &'static str,
+        parse: impl Fn(&[u8]) -> Option<T>,
+    ) -> Result<Option<T>, TableFault> {
+        let Some(value) = self.entry(name, key) else { return Ok(None) };
+        let fault = || TableFault { bucket: name, entry: key.into(), expected };
+        parse(value).map(Some).ok_or_else(fault)
+    }
+
+    /// Puts one entry into the bucket called `name`.
+    fn put(&mut self, name: &str, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) {
+        self.bucket_mut(name).insert(key.into(), value.into());
+    }
+}
+
+fn read_table(file: &BoltFile, name: &[u8], left: &mut usize) -> Result<Table, Error> {
+    let mut table = Table::new();
+    let Some(bucket) = file.bucket(name)? else { return Ok(table) };
+    let mut cursor = bucket.cursor();
+    let mut entry = cursor.first()?;
+    while let Some(found) = entry {
+        let size = found.key.len() + found.value.len();
+        *left = left.checked_sub(size).ok_or(Error::TablesTooLarge { limit: MAX_TABLE_BYTES })?;
+        table.insert(found.key.to_vec(), found.value.to_vec());
+        entry = cursor.next()?;
+    }
+    Ok(table)
+}
+
+/// `bytes` as text if they are such, else in hexadecimal.
+pub(crate) fn printable(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.is_empty() && !text.contains(char::is_control) => text.into(),
+        _ => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+    }
+}
