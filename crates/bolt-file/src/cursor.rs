@@ -13,14 +13,15 @@ pub const MAX_DEPTH: usize = 64;
 /// A place in a bucket.
 ///
 /// Moving past either end leaves the cursor there: the next step in the other direction comes back to the last
-/// or first entry.
+/// or first entry. After an error it stands nowhere.
 pub struct Cursor {
     reader: PageReader,
     root: Root,
     /// The path from the root to the leaf.
     path: Vec<Level>,
     stands: Stands,
-    /// Steps to neighbouring leaves since the last entry, to notice a tree without entries that leads in circles.
+    heading: Side,
+    /// Pages that going one way can read before the tree must have led in circles.
     pages: u64,
 }
 
@@ -41,7 +42,7 @@ enum Stands {
     AfterLast,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     First,
     Last,
@@ -55,6 +56,7 @@ impl Cursor {
             root: bucket.root.clone(),
             path: Vec::new(),
             stands: Stands::Nowhere,
+            heading: Side::First,
         }
     }
 
@@ -91,6 +93,7 @@ impl Cursor {
             Stands::AfterLast => return Ok(None),
             Stands::On => {}
         }
+        self.head(Side::First);
         if let Some(level) = self.path.last_mut() {
             level.index += 1;
         }
@@ -104,6 +107,7 @@ impl Cursor {
             Stands::BeforeFirst => return Ok(None),
             Stands::On => {}
         }
+        self.head(Side::Last);
         match self.path.last_mut() {
             Some(level) if level.index > 0 => level.index -= 1,
             _ => {
@@ -123,9 +127,7 @@ impl Cursor {
 
     /// Goes forward from the leaf position at hand to an entry, over empty leaves.
     fn settle_forwards(&mut self) -> Result<Option<Entry<'_>>, Error> {
-        let mut steps = 0;
         while self.path.last().is_some_and(|level| level.index >= usize::from(level.count)) {
-            self.count_step(&mut steps)?;
             if !self.go_to_neighbour(Side::First)? {
                 self.stands = Stands::AfterLast;
                 return Ok(None);
@@ -136,9 +138,7 @@ impl Cursor {
 
     /// Goes backwards from the leaf position at hand to an entry, over empty leaves.
     fn settle_backwards(&mut self) -> Result<Option<Entry<'_>>, Error> {
-        let mut steps = 0;
         while self.path.last().is_some_and(|level| level.count == 0) {
-            self.count_step(&mut steps)?;
             if !self.go_to_neighbour(Side::Last)? {
                 self.stands = Stands::BeforeFirst;
                 return Ok(None);
@@ -155,12 +155,12 @@ impl Cursor {
         }
     }
 
-    fn count_step(&self, steps: &mut u64) -> Result<(), Error> {
-        *steps += 1;
-        if *steps > self.pages {
-            return Err(Fault::Tangled.on(self.place().0).into());
+    /// Goes on forwards for `First`, backwards for `Last`. One way reads no page twice; turning round starts anew.
+    fn head(&mut self, side: Side) {
+        if self.heading != side {
+            self.heading = side;
+            self.reader.allow(self.pages);
         }
-        Ok(())
     }
 
     fn go_to_end(&mut self, side: Side) -> Result<(), Error> {
@@ -178,6 +178,7 @@ impl Cursor {
             Side::Last => level.index > 0,
         });
         let Some(turn) = turn else { return Ok(false) };
+        self.stands = Stands::Nowhere;
         self.path.truncate(turn + 1);
         if let Some(level) = self.path.last_mut() {
             match side {
@@ -229,6 +230,7 @@ impl Cursor {
 
     fn push_root(&mut self) -> Result<(), Error> {
         self.path.clear();
+        self.reader.allow(self.pages);
         match self.root.clone() {
             Root::Page(page) => self.push(page),
             Root::Inline(bytes, page) => {

@@ -21,7 +21,10 @@ pub fn read(file: &BoltFile) -> Result<Option<Vec<PageId>>, Error> {
         return Err(Fault::WrongKind { found: header.kind, expected: "free list" }.on(page).into());
     }
     let ids = ids(header, bytes).ok_or_else(|| {
-        let count = u64_at(bytes, HEADER_SIZE).unwrap_or_default();
+        let count = match header.count {
+            u16::MAX => u64_at(bytes, HEADER_SIZE).unwrap_or_default(),
+            count => u64::from(count),
+        };
         Fault::FreelistTooLong { count }.on(page)
     })?;
     let id = |bytes: &[u8]| PageId(u64_at(bytes, 0).unwrap_or_default());

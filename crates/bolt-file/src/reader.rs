@@ -38,6 +38,8 @@ pub struct PageReader {
     layout: Layout,
     window: Bytes,
     single: Bytes,
+    /// Pages that may still be read before the tree must have led in circles.
+    allowed: u64,
 }
 
 /// A stretch of the file that was read.
@@ -50,7 +52,13 @@ struct Bytes {
 impl PageReader {
     /// A reader of `storage` with nothing read yet.
     pub fn new(storage: Arc<dyn Storage>, layout: Layout) -> Self {
-        Self { storage, layout, window: Bytes::default(), single: Bytes::default() }
+        Self { storage, layout, window: Bytes::default(), single: Bytes::default(), allowed: u64::MAX }
+    }
+
+    /// Fails with [`Fault::Tangled`] once more than `pages` further pages were asked for, overflow included. A walk
+    /// over a sound tree reads every page of the file at most once.
+    pub(crate) fn allow(&mut self, pages: u64) {
+        self.allowed = pages;
     }
 
     /// The branch or leaf at `page`.
@@ -68,6 +76,8 @@ impl PageReader {
         let start = self.require_inside(page)?;
         let page_size = u64::from(self.layout.page_size);
         let header = PageHeader::parse(page, self.fetch(page, start, page_size)?)?;
+        let pages = u64::from(header.overflow) + 1;
+        self.allowed = self.allowed.checked_sub(pages).ok_or(Fault::Tangled.on(page))?;
         if header.overflow == 0 {
             return Ok((header, self.fetch(page, start, page_size)?));
         }
@@ -75,7 +85,7 @@ impl PageReader {
         if last.is_none_or(|last| last >= self.layout.pages) {
             return Err(Fault::OutOfBounds { pages: self.layout.pages }.on(page).into());
         }
-        let size = page_size * (u64::from(header.overflow) + 1);
+        let size = page_size * pages;
         if size > MAX_RUN_BYTES {
             return Err(Fault::TooLarge { size }.on(page).into());
         }
@@ -87,6 +97,9 @@ impl PageReader {
         let start = self.require_inside(first)?;
         let bytes = pages.saturating_mul(u64::from(self.layout.page_size));
         let len = bytes.min(self.layout.file_bytes.saturating_sub(start));
+        if len == 0 {
+            return Ok(());
+        }
         self.window.read(&*self.storage, self.layout, first, start, len)
     }
 

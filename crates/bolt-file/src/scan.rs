@@ -37,12 +37,13 @@ impl Bucket {
             return Ok(vec![Span { root: self.root.clone() }]);
         };
         let mut reader = self.file.pages();
-        let mut budget = Budget::of(&self.file);
+        let height = height(root, &mut reader)?;
+        let pages = self.file.layout().pages;
+        reader.allow(pages);
         let mut level = vec![root];
-        for _ in 1..height(root, &mut reader)?.saturating_sub(1) {
+        for _ in 1..height.saturating_sub(1) {
             let mut below = Vec::new();
             for &page in &level {
-                budget.spend(page)?;
                 match reader.node(page)? {
                     Node::Branch(branch) => {
                         let first = range.from.map_or(Ok(0), |from| child_index(&branch, from))?;
@@ -54,6 +55,9 @@ impl Bucket {
                     // A leaf higher up than others: bbolt writes no such tree, but it can be read.
                     Node::Leaf(_) => below.push(page),
                 }
+            }
+            if below.len() as u64 > pages {
+                return Err(Fault::Tangled.on(root).into());
             }
             level = below;
         }
@@ -86,7 +90,6 @@ pub enum Direction {
 pub struct SpanReader {
     pages: PageReader,
     page_size: u64,
-    budget: Budget,
 }
 
 /// What is read ahead at once, at the most. Larger windows fall out of the processor's cache before they are used.
@@ -95,10 +98,12 @@ const WINDOW_BYTES: u64 = 512 << 10;
 const NEIGHBOUR_PAGES: u64 = 16;
 
 impl SpanReader {
-    /// A reader of the spans of `file`.
+    /// A reader of the spans of `file`, each once.
     pub fn new(file: &BoltFile) -> Self {
         let page_size = u64::from(file.layout().page_size);
-        Self { pages: file.pages(), page_size, budget: Budget::of(file) }
+        let mut pages = file.pages();
+        pages.allow(file.layout().pages);
+        Self { pages, page_size }
     }
 
     /// Shows `visit` every leaf of `span`, until it breaks.
@@ -124,7 +129,6 @@ impl SpanReader {
         depth: usize,
         visit: &mut impl FnMut(Leaf<'_>) -> Result<ControlFlow<()>, E>,
     ) -> Result<ControlFlow<()>, E> {
-        self.budget.spend(page)?;
         let children = match self.pages.node(page)? {
             Node::Leaf(leaf) => return visit(leaf),
             Node::Branch(branch) => {
@@ -135,7 +139,7 @@ impl SpanReader {
         if depth == 0 {
             return Err(Error::from(Fault::TooDeep { limit: MAX_DEPTH }.on(page)).into());
         }
-        let mut groups = self.neighbours(&children);
+        let mut groups = neighbours(&children, self.page_size);
         if direction == Direction::Backwards {
             groups.reverse();
         }
@@ -153,31 +157,31 @@ impl SpanReader {
         }
         Ok(ControlFlow::Continue(()))
     }
+}
 
-    /// Cuts `children` into runs that lie close together in the file, each with the pages it spreads over.
-    fn neighbours<'a>(&self, children: &'a [PageId]) -> Vec<(&'a [PageId], u64)> {
-        let window = WINDOW_BYTES / self.page_size;
-        let mut first = children.first().map_or(0, |page| page.0);
-        let close = |pair: &[PageId; 2]| {
-            let [last, next] = pair.map(|page| page.0);
-            let joins = next > last && next - last <= NEIGHBOUR_PAGES && next.saturating_sub(first) < window;
-            if !joins {
-                first = next;
-            }
-            joins
-        };
-        let mut ends: Vec<bool> = children.array_windows().map(close).map(|joins| !joins).collect();
-        ends.push(true);
-        let mut groups = Vec::new();
-        let mut start = 0;
-        for (index, _) in ends.into_iter().enumerate().filter(|&(_, ends)| ends) {
-            let (group, after) = children.split_at((index + 1).min(children.len()));
-            let group = group.get(start..).unwrap_or_default();
-            start = index + 1;
-            groups.push((group, spread(group, after.first())));
+/// Cuts `children` into runs that lie close together in the file, each with the pages it spreads over.
+pub(crate) fn neighbours(children: &[PageId], page_size: u64) -> Vec<(&[PageId], u64)> {
+    let window = WINDOW_BYTES / page_size;
+    let mut first = children.first().map_or(0, |page| page.0);
+    let close = |pair: &[PageId; 2]| {
+        let [last, next] = pair.map(|page| page.0);
+        let joins = next > last && next - last <= NEIGHBOUR_PAGES && next.saturating_sub(first) < window;
+        if !joins {
+            first = next;
         }
-        groups
+        joins
+    };
+    let mut ends: Vec<bool> = children.array_windows().map(close).map(|joins| !joins).collect();
+    ends.push(true);
+    let mut groups = Vec::new();
+    let mut start = 0;
+    for (index, _) in ends.into_iter().enumerate().filter(|&(_, ends)| ends) {
+        let (group, after) = children.split_at((index + 1).min(children.len()));
+        let group = group.get(start..).unwrap_or_default();
+        start = index + 1;
+        groups.push((group, spread(group, after.first())));
     }
+    groups
 }
 
 /// The pages from the first of `group` to the end of its last, which may overflow up to `next`.
@@ -262,19 +266,5 @@ fn work_through<'a, T: 'a, W, R, E>(
         if sender.send(last).is_err() || failed {
             return;
         }
-    }
-}
-
-/// Visits that are left before a tree must have led in circles: a sound file reaches every page once.
-struct Budget(u64);
-
-impl Budget {
-    fn of(file: &BoltFile) -> Self {
-        Self(file.layout().pages)
-    }
-
-    fn spend(&mut self, page: PageId) -> Result<(), Error> {
-        self.0 = self.0.checked_sub(1).ok_or(Fault::Tangled.on(page))?;
-        Ok(())
     }
 }
