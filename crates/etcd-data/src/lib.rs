@@ -10,14 +10,20 @@
 //! - [`revision`], [`key_value`]: one change of the key space
 //! - [`tables`]: the small buckets
 //! - [`database`]: a database file, with what the log adds to it
+//! - [`source`], [`container`], [`digest`]: opening what a path holds
 
 #![forbid(unsafe_code)]
 
+pub mod container;
 pub mod database;
+pub mod digest;
 pub mod error;
 pub mod key_value;
 pub mod member_id;
+pub mod raft;
+pub mod request;
 pub mod revision;
+pub mod source;
 pub mod tables;
 
 pub use bolt_file;
@@ -26,4 +32,5 @@ pub use error::{Error, Kind};
 pub use key_value::KeyValue;
 pub use member_id::MemberId;
 pub use revision::{RevKey, Revision};
+pub use source::Source;
 pub use tables::{LeaseId, Tables};

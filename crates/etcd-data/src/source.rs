@@ -1,0 +1,165 @@
+//! What a path holds: a snapshot file, a database file or a data directory, opened for reading only.
+//!
+//! Nothing of what is opened is ever changed. A database that a running etcd holds is refused, for its pages change
+//! under the reader; while ours is open, an etcd that is started on it waits.
+
+use std::fs::{File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bolt_file::BoltFile;
+
+use crate::container::{Container, ExpandError};
+use crate::database::Database;
+use crate::digest;
+use crate::error::{Error, Kind, kind_of};
+
+/// Something that a database was read from.
+pub struct Source {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it is.
+    pub kind: SourceKind,
+    /// What it was wrapped in.
+    pub container: Container,
+    /// The file's own size, as it lies there.
+    pub size_bytes: u64,
+    /// The database in it, carried forward by the log where there is one.
+    pub database: Database,
+}
+
+/// What a path can hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SourceKind {
+    /// A snapshot file: a database that ends with its digest.
+    Snapshot,
+    /// A database file without a digest.
+    Database,
+    /// A member's data directory.
+    DataDir,
+}
+
+/// A path could not be opened as any of these.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// A file or folder could not be used.
+    #[error("{action} {}", path.display())]
+    Io {
+        /// What was being done, as in "opening".
+        action: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A folder without a database.
+    #[error("{} is not a data directory: it has no member/snap/db", path.display())]
+    NoDataDir {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// An etcd holds the database.
+    #[error("{} is in use by a running etcd", path.display())]
+    InUse {
+        /// The database file.
+        path: PathBuf,
+    },
+    /// Neither a file nor a folder.
+    #[error("{} is neither a file nor a folder", path.display())]
+    Special {
+        /// What it is.
+        path: PathBuf,
+    },
+    /// A wrapped file could not be unwrapped.
+    #[error("{}", path.display())]
+    Expand {
+        /// The file.
+        path: PathBuf,
+        /// What went wrong.
+        source: ExpandError,
+    },
+    /// The database in it could not be read.
+    #[error("{}", path.display())]
+    Database {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: Error,
+    },
+}
+
+impl OpenError {
+    /// What a caller may do about it.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Io { source, .. } => kind_of(source),
+            Self::NoDataDir { .. } => Kind::Missing,
+            Self::InUse { .. } => Kind::Conflict,
+            Self::Special { .. } => Kind::Usage,
+            Self::Expand { source: ExpandError::Scratch { source, .. }, .. } => kind_of(source),
+            Self::Expand { .. } => Kind::Corrupt,
+            Self::Database { source, .. } => source.kind(),
+        }
+    }
+}
+
+impl Source {
+    /// Opens what is at `path`. What is wrapped is unwrapped into `scratch`.
+    pub fn open(path: &Path, scratch: &Path) -> Result<Self, OpenError> {
+        let metadata = path.metadata().map_err(io_error("opening", path))?;
+        if metadata.is_dir() {
+            Self::open_data_dir(path)
+        } else if metadata.is_file() {
+            Self::open_file(path, scratch)
+        } else {
+            Err(OpenError::Special { path: path.into() })
+        }
+    }
+
+    fn open_file(path: &Path, scratch: &Path) -> Result<Self, OpenError> {
+        let file = open_shared(path)?;
+        let size_bytes = file.metadata().map_err(io_error("reading", path))?.len();
+        let container = Container::detect(&file).map_err(io_error("reading", path))?;
+        let expanded =
+            container.expand(&file, scratch).map_err(|source| OpenError::Expand { path: path.into(), source })?;
+        let database = open_database(path, expanded.unwrap_or(file))?;
+        let has_digest = digest::covered_bytes(database.file().layout().file_bytes).is_some();
+        let kind = if has_digest { SourceKind::Snapshot } else { SourceKind::Database };
+        Ok(Self { path: path.into(), kind, container, size_bytes, database })
+    }
+
+    fn open_data_dir(path: &Path) -> Result<Self, OpenError> {
+        let db = path.join("member/snap/db");
+        if !db.is_file() {
+            return Err(OpenError::NoDataDir { path: path.into() });
+        }
+        let file = open_shared(&db)?;
+        let size_bytes = file.metadata().map_err(io_error("reading", &db))?.len();
+        let database = open_database(&db, file)?;
+        Ok(Self { path: path.into(), kind: SourceKind::DataDir, container: Container::Plain, size_bytes, database })
+    }
+}
+
+/// Opens `path` for reading, with a lock that keeps an etcd from opening it for writing.
+fn open_shared(path: &Path) -> Result<File, OpenError> {
+    let file = File::open(path).map_err(io_error("opening", path))?;
+    match file.try_lock_shared() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path: path.into() }),
+        // Some file systems know no locks; an etcd could not hold one there either.
+        Err(TryLockError::Error(_)) => Ok(file),
+    }
+}
+
+fn open_database(path: &Path, file: File) -> Result<Database, OpenError> {
+    let broken = |source: Error| OpenError::Database { path: path.into(), source };
+    let file = BoltFile::open(Arc::new(file)).map_err(Error::from).map_err(broken)?;
+    Database::open(file).map_err(broken)
+}
+
+fn io_error<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> OpenError + use<'a> {
+    move |source| OpenError::Io { action, path: path.into(), source }
+}
