@@ -17,6 +17,8 @@
 //! - [`cursor`]: walking a bucket in order, in both directions
 //! - [`scan`]: all of a bucket, on all cores, in order
 //! - [`freelist`]: which pages are free
+//! - [`write`]: building a new file from sorted pairs
+//! - [`sink`]: the seam to where a new file goes
 
 #![forbid(unsafe_code)]
 
@@ -28,7 +30,9 @@ pub mod meta;
 pub mod page;
 pub mod reader;
 pub mod scan;
+pub mod sink;
 pub mod storage;
+pub mod write;
 
 pub use cursor::Cursor;
 pub use error::{Corrupt, Error, Fault};

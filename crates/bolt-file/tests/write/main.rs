@@ -1,0 +1,8 @@
+//! The bulk writer, judged by a reader that shares nothing with it.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+
+mod crash;
+mod edges;
+mod model;
+mod strict;
