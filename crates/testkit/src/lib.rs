@@ -1,4 +1,31 @@
 //! Real servers, judges and fixtures for the tests. Nothing of the product depends on it, and
 //! it depends on nothing of the product: what it says must not come from the code under test.
+//!
+//! | Module | For |
+//! |---|---|
+//! | [`servers`] | which versions of etcd there are, and where their programs lie |
+//! | [`member`], [`cluster`] | starting and stopping real members |
+//! | [`client`] | talking to them |
+//! | [`judges`] | `bbolt check` and `etcdutl` as second opinions |
+//! | [`fixtures`] | what lies in `testdata/`, and the truth beside it |
+//!
+//! Everything here panics when the test bed is broken (a server that is not installed, a
+//! fixture that is missing); what the servers answer comes back as a `Result`.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 pub mod cache;
+pub mod client;
+pub mod cluster;
+pub mod fixtures;
+mod http;
+pub mod judges;
+pub mod member;
+pub mod ports;
+pub mod servers;
+
+pub use client::{Client, ClientError, Compare, Op, Txn};
+pub use cluster::{Cluster, ClusterPlan};
+pub use member::{Etcd, Member, StartFailure};
+pub use ports::{MemberPorts, Port};
+pub use servers::Version;

@@ -1,0 +1,137 @@
+//! As much HTTP/1.1 as etcd's JSON gateway needs: POST and GET over one kept connection,
+//! answers with a length, in chunks, or until the connection ends.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// Longer than any request of ours takes etcd, so only a hung server meets it.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// A connection that is used for one request after the other.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: BufReader<TcpStream>,
+}
+
+/// An answer, its body still to be read.
+pub(crate) struct Answer<'c> {
+    pub(crate) status: u16,
+    pub(crate) body: Body<'c>,
+}
+
+/// The rest of an answer; reading it to its end leaves the connection ready for the next.
+pub(crate) struct Body<'c> {
+    stream: &'c mut BufReader<TcpStream>,
+    framing: Framing,
+}
+
+enum Framing {
+    Length { left: u64 },
+    Chunks { left: u64, ended: bool },
+    UntilClose,
+}
+
+impl Connection {
+    pub(crate) fn open(address: SocketAddr, deadline: Option<Duration>) -> io::Result<Connection> {
+        let deadline = deadline.unwrap_or(DEADLINE);
+        let stream = TcpStream::connect_timeout(&address, deadline)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(deadline))?;
+        stream.set_write_timeout(Some(deadline))?;
+        Ok(Connection { stream: BufReader::with_capacity(256 << 10, stream) })
+    }
+
+    /// Sends a request and reads the answer up to its body.
+    pub(crate) fn request(
+        &mut self,
+        method: &str,
+        path: &str,
+        token: Option<&str>,
+        body: &[u8],
+    ) -> io::Result<Answer<'_>> {
+        let authorization = token.map(|token| format!("Authorization: {token}\r\n")).unwrap_or_default();
+        let mut request =
+            format!("{method} {path} HTTP/1.1\r\nHost: etcd\r\n{authorization}Content-Length: {}\r\n\r\n", body.len())
+                .into_bytes();
+        request.extend_from_slice(body);
+        self.stream.get_mut().write_all(&request)?;
+        self.answer()
+    }
+
+    fn answer(&mut self) -> io::Result<Answer<'_>> {
+        let line = read_line(&mut self.stream)?;
+        let status = line.split(' ').nth(1).and_then(|status| status.parse().ok());
+        let status = status.ok_or_else(|| malformed(&line))?;
+
+        let mut framing = Framing::UntilClose;
+        loop {
+            let line = read_line(&mut self.stream)?;
+            if line.is_empty() {
+                return Ok(Answer { status, body: Body { stream: &mut self.stream, framing } });
+            }
+            let (name, value) = line.split_once(':').ok_or_else(|| malformed(&line))?;
+            match name.to_ascii_lowercase().as_str() {
+                "content-length" => {
+                    let left = value.trim().parse().map_err(|_| malformed(&line))?;
+                    framing = Framing::Length { left };
+                }
+                "transfer-encoding" => framing = Framing::Chunks { left: 0, ended: false },
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Read for Body<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = match &mut self.framing {
+            Framing::UntilClose => return self.stream.read(buffer),
+            Framing::Length { left } => left,
+            Framing::Chunks { ended: true, .. } => return Ok(0),
+            Framing::Chunks { left, ended } => {
+                if *left == 0 {
+                    *left = chunk_size(self.stream)?;
+                    *ended = *left == 0;
+                    if *ended {
+                        // Trailers, up to the empty line.
+                        while !read_line(self.stream)?.is_empty() {}
+                    }
+                }
+                left
+            }
+        };
+        if *left == 0 {
+            return Ok(0);
+        }
+
+        let wanted = buffer.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
+        let read = self.stream.read(&mut buffer[..wanted])?;
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        *left -= read as u64;
+        if let Framing::Chunks { left: 0, .. } = self.framing {
+            read_line(self.stream)?; // the line end after a chunk
+        }
+        Ok(read)
+    }
+}
+
+fn chunk_size(stream: &mut impl BufRead) -> io::Result<u64> {
+    let line = read_line(stream)?;
+    let digits = line.split(';').next().unwrap_or_default();
+    u64::from_str_radix(digits.trim(), 16).map_err(|_| malformed(&line))
+}
+
+fn read_line(stream: &mut impl BufRead) -> io::Result<String> {
+    let mut line = String::new();
+    if stream.read_line(&mut line)? == 0 {
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection"));
+    }
+    Ok(line.trim_end().to_owned())
+}
+
+fn malformed(line: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("not HTTP: {line:?}"))
+}
