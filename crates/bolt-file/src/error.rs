@@ -22,6 +22,10 @@ pub enum Error {
         source: io::Error,
     },
 
+    /// Someone wrote to the file.
+    #[error("the file changed while it was being read")]
+    Changed,
+
     /// The file is shorter than it was when it was opened.
     #[error("the file shrank from {opened} to {now} bytes while it was being read")]
     Shrank {

@@ -47,6 +47,26 @@ impl BoltFile {
         self.metas
     }
 
+    /// The page of [`BoltFile::meta`]: 0 or 1.
+    pub fn newest_meta_page(&self) -> PageId {
+        let [first, _] = self.metas.pages;
+        PageId(u64::from(first != Ok(self.meta)))
+    }
+
+    /// Fails if the meta pages or the size are not what they were when the file was opened: someone writes to it.
+    pub fn require_unchanged(&self) -> Result<(), Error> {
+        let opened = self.layout.file_bytes;
+        let now = self.storage.size().map_err(|source| Error::Read { offset: 0, len: 0, source })?;
+        if now < opened {
+            return Err(Error::Shrank { opened, now });
+        }
+        let metas = Metas::find(|offset| read_up_to(&*self.storage, offset, META_SIZE as u64, now))?;
+        if metas != self.metas {
+            return Err(Error::Changed);
+        }
+        Ok(())
+    }
+
     /// Page size and number of pages.
     pub fn layout(&self) -> Layout {
         self.layout

@@ -17,11 +17,13 @@
 //! - [`cursor`]: walking a bucket in order, in both directions
 //! - [`scan`]: all of a bucket, on all cores, in order
 //! - [`freelist`]: which pages are free
+//! - [`check`]: everything that is wrong with a file
 //! - [`write`]: building a new file from sorted pairs
 //! - [`sink`]: the seam to where a new file goes
 
 #![forbid(unsafe_code)]
 
+pub mod check;
 pub mod cursor;
 pub mod error;
 pub mod file;
@@ -34,6 +36,7 @@ pub mod sink;
 pub mod storage;
 pub mod write;
 
+pub use check::check;
 pub use cursor::Cursor;
 pub use error::{Corrupt, Error, Fault};
 pub use file::{BoltFile, Bucket};

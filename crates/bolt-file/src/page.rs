@@ -195,6 +195,12 @@ impl<'a> Leaf<'a> {
         }))
     }
 
+    /// Where the key of the element at `index` begins, from the page's start, as the element says.
+    pub(crate) fn key_start(&self, index: usize) -> u64 {
+        let element = HEADER_SIZE + index * ELEMENT_SIZE;
+        element as u64 + u64::from(u32_at(self.bytes, element + 4).unwrap_or_default())
+    }
+
     /// Where the last byte that an element uses ends, from the page's start.
     pub fn used(&self) -> u64 {
         let table = self.bytes.get(HEADER_SIZE..).unwrap_or_default();
@@ -251,6 +257,12 @@ impl<'a> Branch<'a> {
         }
         let key = self.bytes.get(start as usize..end as usize).unwrap_or_default();
         Ok(Some((key, PageId(u64::from(low) | u64::from(high) << 32))))
+    }
+
+    /// Where the key of the element at `index` begins, from the page's start, as the element says.
+    pub(crate) fn key_start(&self, index: usize) -> u64 {
+        let element = HEADER_SIZE + index * ELEMENT_SIZE;
+        element as u64 + u64::from(u32_at(self.bytes, element).unwrap_or_default())
     }
 }
 

@@ -73,23 +73,30 @@ impl PageReader {
 
     /// The header of the page at `page`, and the bytes of it and of all that overflows from it.
     pub fn run(&mut self, page: PageId) -> Result<(PageHeader, &[u8]), Error> {
-        let start = self.require_inside(page)?;
+        let header = self.header(page)?;
         let page_size = u64::from(self.layout.page_size);
-        let header = PageHeader::parse(page, self.fetch(page, start, page_size)?)?;
+        let start = page.0 * page_size;
         let pages = u64::from(header.overflow) + 1;
         self.allowed = self.allowed.checked_sub(pages).ok_or(Fault::Tangled.on(page))?;
         if header.overflow == 0 {
             return Ok((header, self.fetch(page, start, page_size)?));
-        }
-        let last = page.0.checked_add(u64::from(header.overflow));
-        if last.is_none_or(|last| last >= self.layout.pages) {
-            return Err(Fault::OutOfBounds { pages: self.layout.pages }.on(page).into());
         }
         let size = page_size * pages;
         if size > MAX_RUN_BYTES {
             return Err(Fault::TooLarge { size }.on(page).into());
         }
         Ok((header, self.fetch(page, start, size)?))
+    }
+
+    /// The header of the page at `page`, which lies inside the file with all that overflows from it.
+    pub fn header(&mut self, page: PageId) -> Result<PageHeader, Error> {
+        let start = self.require_inside(page)?;
+        let header = PageHeader::parse(page, self.fetch(page, start, u64::from(self.layout.page_size))?)?;
+        let last = page.0.checked_add(u64::from(header.overflow));
+        if last.is_none_or(|last| last >= self.layout.pages) {
+            return Err(Fault::OutOfBounds { pages: self.layout.pages }.on(page).into());
+        }
+        Ok(header)
     }
 
     /// Fetches `pages` pages from `first` on, as far as the file goes, because they will be asked for next.

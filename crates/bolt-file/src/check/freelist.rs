@@ -1,0 +1,49 @@
+//! The free list against reality.
+
+use crate::error::Error;
+use crate::file::BoltFile;
+use crate::freelist;
+use crate::page::PageId;
+
+use super::finding::{Finding, Findings, Problem};
+use super::page_set::{PageSet, runs};
+use super::pages_of;
+
+/// Holds the free list of `file`, if it keeps one, against the pages in use, and counts its pages. If some pages in use
+/// are `lost`, pages that nothing leads to are not told.
+pub(crate) fn check(
+    file: &BoltFile,
+    used: &PageSet,
+    lost: bool,
+    findings: &mut Findings,
+) -> Result<Option<u64>, Error> {
+    let mut note = |page, problem| findings.add(Finding { page, bucket: None, problem });
+    let Some(list) = file.meta().freelist else { return Ok(None) };
+    let ids = match freelist::read(file) {
+        Ok(ids) => ids.unwrap_or_default(),
+        Err(Error::Corrupt(corrupt)) => {
+            note(corrupt.page, corrupt.fault.into());
+            return Ok(Some(0));
+        }
+        Err(error) => return Err(error),
+    };
+    if let Some(after) = ids.array_windows().position(|[before, id]| before > id) {
+        note(list, Problem::FreelistUnsorted { index: after as u64 + 1 });
+    }
+    let free = pages_of(file)?;
+    for id in ids {
+        if id.0 < 2 || id.0 >= file.layout().pages {
+            note(list, Problem::FreelistId { id });
+        } else if !free.insert(id) && id.0 < free.limit() {
+            note(list, Problem::FreelistDoubled { id });
+        }
+    }
+    for (page, pages) in runs(2, used.limit(), |page| used.contains(page) && free.contains(page)) {
+        note(page, Problem::FreeInUse { pages });
+    }
+    let unreachable = |page: PageId| !used.contains(page) && !free.contains(page);
+    for (page, pages) in runs(2, used.limit(), unreachable).take_while(|_| !lost) {
+        note(page, Problem::Unreachable { pages });
+    }
+    Ok(Some(free.len()))
+}

@@ -1,0 +1,23 @@
+//! Databases that real servers wrote are sound, and hold what a plain reading of their bytes finds.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+
+use std::fs::File;
+use std::sync::Arc;
+
+use bolt_file::{BoltFile, check};
+use testkit::fixtures;
+
+#[test]
+fn what_real_servers_wrote_has_no_findings() {
+    for name in fixtures::DATA_DIRS {
+        let folder = fixtures::data_dir(name);
+        let storage = File::open(folder.path().join("member/snap/db")).unwrap();
+        let file = BoltFile::open(Arc::new(storage)).unwrap();
+        for threads in [1, 2] {
+            let report = check(&file, threads).unwrap();
+            assert_eq!(report.findings, [], "{name}");
+            eprintln!("{name} {:?} {:?}", file.metas(), report.statistics);
+        }
+    }
+}
