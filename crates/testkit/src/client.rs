@@ -26,7 +26,9 @@ pub use txn::{Compare, Op, Txn, TxnReply};
 
 /// The key at which a range over everything begins and ends.
 const EVERYTHING: &[u8] = &[0];
-/// A member that is about to start answers at once or not at all.
+/// Longer than any request of ours takes etcd, so only a hung server meets it.
+const DEADLINE: Duration = Duration::from_secs(120);
+/// A member that is about to start answers at once, or has no leader and is asked again.
 const READY_DEADLINE: Duration = Duration::from_secs(5);
 
 // The gRPC codes that we tell apart.
@@ -177,8 +179,9 @@ impl Client {
     /// Whether the member answers a linearizable read: it serves, and there is a leader.
     ///
     /// Being refused for lack of a token or for an alarm is an answer too.
-    pub(crate) fn is_ready(&self) -> bool {
-        let Ok(mut connection) = Connection::open(self.address, Some(READY_DEADLINE)) else { return false };
+    pub(crate) fn is_ready(&self, deadline: Duration) -> bool {
+        let deadline = deadline.min(READY_DEADLINE);
+        let Ok(mut connection) = Connection::open(self.address, deadline) else { return false };
         let request = json!({"key": b64([0]), "count_only": true});
         match exchange(&mut connection, "POST", "/v3/kv/range", None, &request, text) {
             Ok((status, body)) => status == 200 || !error_in(&body).is_temporary(),
@@ -205,7 +208,7 @@ impl Client {
         let mut kept = self.connection();
         let mut connection = match kept.take() {
             Some(connection) => connection,
-            None => Connection::open(self.address, None).map_err(|error| unavailable(&error))?,
+            None => Connection::open(self.address, DEADLINE).map_err(|error| unavailable(&error))?,
         };
         let answered = exchange(&mut connection, "POST", path, self.token.as_deref(), request, read)
             .map_err(|error| unavailable(&error))?;

@@ -5,9 +5,6 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Longer than any request of ours takes etcd, so only a hung server meets it.
-const DEADLINE: Duration = Duration::from_secs(120);
-
 /// A connection that is used for one request after the other.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -33,8 +30,7 @@ enum Framing {
 }
 
 impl Connection {
-    pub(crate) fn open(address: SocketAddr, deadline: Option<Duration>) -> io::Result<Connection> {
-        let deadline = deadline.unwrap_or(DEADLINE);
+    pub(crate) fn open(address: SocketAddr, deadline: Duration) -> io::Result<Connection> {
         let stream = TcpStream::connect_timeout(&address, deadline)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(deadline))?;

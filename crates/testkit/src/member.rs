@@ -244,7 +244,7 @@ impl Starting {
         let client = Client::new(self.member.ports.client.address(), self.member.ports.peer.address());
         loop {
             // The answer first: a server may answer, and then end.
-            let ready = client.is_ready();
+            let ready = client.is_ready(deadline.saturating_duration_since(Instant::now()).max(POLL));
             let ended = self.process.0.try_wait().unwrap();
             if ended.is_some() || Instant::now() > deadline {
                 return Err(StartFailure { ended, log: self.process.log() });

@@ -7,7 +7,9 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::json::{bytes, list, signed, string, strings, unsigned};
-use super::{Client, ClientError, Connection, Result, error_in, exchange, header_revision, text, unavailable};
+use super::{
+    Client, ClientError, Connection, DEADLINE, Result, error_in, exchange, header_revision, text, unavailable,
+};
 use crate::http::Body;
 
 /// The live server's HashKV.
@@ -67,7 +69,7 @@ impl Client {
     /// Asked at the peer port, as members ask each other: the gateway of 3.4 has no HashKV (its
     /// `/v3/maintenance/hash` is another hash). 3.4 closes the connection instead of an error.
     pub fn hash_kv(&self, revision: i64) -> Result<HashKv> {
-        let mut connection = Connection::open(self.peer_address, None).map_err(|error| unavailable(&error))?;
+        let mut connection = Connection::open(self.peer_address, DEADLINE).map_err(|error| unavailable(&error))?;
         let request = json!({"revision": revision});
         let (status, body) = exchange(&mut connection, "GET", "/members/hashkv", None, &request, text)
             .map_err(|error| unavailable(&error))?;

@@ -1,0 +1,29 @@
+# What people and the CI type; cargo and `cargo xtask` do the work.
+
+# Real servers, and what cargo builds, stay outside the checkout.
+export REFLOAT_CACHE ?= $(HOME)/.cache/refloat
+export CARGO_TARGET_DIR ?= $(REFLOAT_CACHE)/target
+
+# Integration tests that need real servers are called real_*; the others are the fast ones.
+fast_tests := $(filter-out real_%,$(sort $(notdir $(basename $(wildcard crates/*/tests/*.rs)))))
+
+.PHONY: build test test-fast lint bench servers
+
+build:
+	cargo build --release --locked --bin refloat
+
+test: servers
+	cargo test --workspace --locked --no-fail-fast
+
+test-fast:
+	cargo test --workspace --locked --lib --bins $(addprefix --test ,$(fast_tests))
+
+lint:
+	cargo fmt --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+bench: servers
+	cargo run --release --locked --package xtask -- bench
+
+servers:
+	cargo run --locked --package xtask -- servers
