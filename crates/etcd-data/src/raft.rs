@@ -207,7 +207,8 @@ mod tests {
     #[test]
     fn a_learner_that_is_added_as_a_voter_stops_learning() {
         let mut state = ConfState::of_voters(vec![5]);
-        let mut change = ConfChange { kind: ConfChangeKind::AddLearnerNode as i32, node_id: 3, ..ConfChange::default() };
+        let mut change =
+            ConfChange { kind: ConfChangeKind::AddLearnerNode as i32, node_id: 3, ..ConfChange::default() };
         state.apply(&change);
         assert_eq!((state.voters.as_slice(), state.learners.as_slice()), (&[5][..], &[3][..]));
         assert!(state.is_only_voter(5));

@@ -31,8 +31,8 @@ use bolt_file::BoltFile;
 
 use crate::error::Error;
 
-pub use auth::{Permission, PermissionKind, Role, User};
-pub use cluster::{Alarm, AlarmKind, ConfState, Downgrade, Member};
+pub use auth::{Permission, PermissionKind, Role, User, UserOptions};
+pub use cluster::{Alarm, AlarmKind, Downgrade, Member};
 pub use lease::{Lease, LeaseId};
 
 /// The bucket of the key space, which is no table.

@@ -25,26 +25,6 @@ pub struct Member {
     pub client_urls: Vec<String>,
 }
 
-/// Raft's members, as JSON in the `meta` bucket.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct ConfState {
-    /// The members that vote.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub voters: Vec<u64>,
-    /// The members that do not vote yet.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub learners: Vec<u64>,
-    /// The voters of before, while a change of several members is under way.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub voters_outgoing: Vec<u64>,
-    /// The voters that become learners when that change is over.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub learners_next: Vec<u64>,
-    /// Whether that change ends by itself.
-    #[serde(default)]
-    pub auto_leave: bool,
-}
-
 /// A downgrade that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Downgrade {
@@ -79,6 +59,14 @@ pub enum AlarmKind {
     Corrupt = 2,
 }
 
+impl Member {
+    /// The member as etcd writes it: Go's JSON has no bare `<`, `>` and `&`, and these bytes are hashed and compared.
+    pub fn to_json(&self) -> Vec<u8> {
+        let json = serde_json::to_string(self).unwrap_or_default();
+        json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026").into_bytes()
+    }
+}
+
 const MEMBERS: &str = "members";
 const REMOVED: &str = "members_removed";
 const CLUSTER: &str = "cluster";
@@ -100,8 +88,7 @@ impl Tables {
 
     /// Puts a member, in place of one with its id.
     pub fn put_member(&mut self, member: &Member) {
-        let json = serde_json::to_vec(member).unwrap_or_default();
-        self.put(MEMBERS, MemberId(member.id).to_string(), json);
+        self.put(MEMBERS, MemberId(member.id).to_string(), member.to_json());
     }
 
     /// Removes a member for good: its id is never to come back.

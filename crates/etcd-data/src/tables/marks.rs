@@ -1,7 +1,8 @@
 //! The `meta` bucket: how far raft and compaction have come.
 
 use super::cluster::text;
-use super::{ConfState, TableFault, Tables};
+use super::{TableFault, Tables};
+use crate::raft::ConfState;
 use crate::revision::{RevKey, Revision};
 
 const META: &str = "meta";
