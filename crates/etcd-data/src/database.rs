@@ -6,7 +6,8 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use bolt_file::scan::{self, Direction, KeyRange, Span, SpanReader};
+pub use bolt_file::scan::Direction;
+use bolt_file::scan::{self, KeyRange, Span, SpanReader};
 use bolt_file::{BoltFile, Bucket};
 
 use crate::error::{Error, RecordFault};
@@ -128,6 +129,14 @@ impl Database {
         self.key.cursor().last()?.map(|entry| parse_key(entry.key)).transpose()
     }
 
+    /// The record called `at`, if there is one. Reads a handful of pages.
+    pub fn record(&self, at: RevKey) -> Result<Option<Vec<u8>>, Error> {
+        match self.tail.binary_search_by_key(&at, |record| record.at) {
+            Ok(index) => Ok(self.tail.get(index).map(|record| record.value.clone())),
+            Err(_) => Ok(self.key.get(&at.encode())?),
+        }
+    }
+
     /// Shows `step` every record in `range`, on all cores, and hands what comes together to `take`, in order.
     ///
     /// The key space is cut into parts. For each, `step` begins with an empty `P`; within a part it sees records one
@@ -140,10 +149,26 @@ impl Database {
         step: impl Fn(&mut P, Record<'_>) -> Result<Next, Error> + Sync,
         take: impl FnMut(P) -> Result<ControlFlow<()>, E>,
     ) -> Result<(), E> {
+        let step = |collected: &mut P, key: &[u8], value: &[u8]| {
+            let at = parse_key(key)?;
+            if range.has(at) { step(collected, Record { at, value }) } else { Ok(Next::More) }
+        };
+        self.scan_entries(range, direction, step, take)
+    }
+
+    /// Like [`Database::scan`], with keys as they are: `step` sees those that are no revisions too, and some
+    /// around `range`.
+    pub fn scan_entries<P: Default + Send, E: From<Error> + Send>(
+        &self,
+        range: RevisionRange,
+        direction: Direction,
+        step: impl Fn(&mut P, &[u8], &[u8]) -> Result<Next, Error> + Sync,
+        take: impl FnMut(P) -> Result<ControlFlow<()>, E>,
+    ) -> Result<(), E> {
         let parts = self.parts(range, direction)?;
         let start = || SpanReader::new(&self.file);
         let work = |reader: &mut SpanReader, part: &Part, emit: &mut dyn FnMut(P) -> ControlFlow<()>| {
-            let mut collector = Collector { range, step: &step, emit, collected: P::default() };
+            let mut collector = Collector { step: &step, emit, collected: P::default() };
             match part {
                 Part::Span(span) => collector.span(reader, span, direction)?,
                 Part::Tail => collector.tail(&self.tail, direction)?,
@@ -174,25 +199,19 @@ enum Part {
     Tail,
 }
 
-/// Shows the records of one part to `step`, and emits what comes together.
+/// Shows the entries of one part to `step`, and emits what comes together.
 struct Collector<'a, P, S> {
-    range: RevisionRange,
     step: &'a S,
     emit: &'a mut dyn FnMut(P) -> ControlFlow<()>,
     collected: P,
 }
 
-impl<P: Default, S: Fn(&mut P, Record<'_>) -> Result<Next, Error>> Collector<'_, P, S> {
+impl<P: Default, S: Fn(&mut P, &[u8], &[u8]) -> Result<Next, Error>> Collector<'_, P, S> {
     fn span(&mut self, reader: &mut SpanReader, span: &Span, direction: Direction) -> Result<(), Error> {
         let mut visit = |leaf: bolt_file::page::Leaf<'_>| {
-            for index in 0..leaf.len() {
-                let index = match direction {
-                    Direction::Forwards => index,
-                    Direction::Backwards => leaf.len() - 1 - index,
-                };
+            for index in places(leaf.len(), direction) {
                 let Some(entry) = leaf.get(index).map_err(bolt_file::Error::from)? else { break };
-                let record = Record { at: parse_key(entry.key)?, value: entry.value };
-                if self.record(record)?.is_break() {
+                if self.entry(entry.key, entry.value)?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
             }
@@ -202,29 +221,29 @@ impl<P: Default, S: Fn(&mut P, Record<'_>) -> Result<Next, Error>> Collector<'_,
     }
 
     fn tail(&mut self, tail: &[TailRecord], direction: Direction) -> Result<(), Error> {
-        for index in 0..tail.len() {
-            let index = match direction {
-                Direction::Forwards => index,
-                Direction::Backwards => tail.len() - 1 - index,
-            };
-            let Some(record) = tail.get(index) else { break };
-            if self.record(Record { at: record.at, value: &record.value })?.is_break() {
+        for record in places(tail.len(), direction).filter_map(|index| tail.get(index)) {
+            if self.entry(&record.at.encode(), &record.value)?.is_break() {
                 break;
             }
         }
         Ok(())
     }
 
-    fn record(&mut self, record: Record<'_>) -> Result<ControlFlow<()>, Error> {
-        if !self.range.has(record.at) {
-            return Ok(ControlFlow::Continue(()));
-        }
-        match (self.step)(&mut self.collected, record)? {
+    fn entry(&mut self, key: &[u8], value: &[u8]) -> Result<ControlFlow<()>, Error> {
+        match (self.step)(&mut self.collected, key, value)? {
             Next::More => Ok(ControlFlow::Continue(())),
             Next::Cut => Ok((self.emit)(std::mem::take(&mut self.collected))),
             Next::Enough => Ok(ControlFlow::Break(())),
         }
     }
+}
+
+/// The places of `len` things in the order in which `direction` comes by them.
+fn places(len: usize, direction: Direction) -> impl Iterator<Item = usize> {
+    (0..len).map(move |index| match direction {
+        Direction::Forwards => index,
+        Direction::Backwards => len - 1 - index,
+    })
 }
 
 fn parse_key(bytes: &[u8]) -> Result<RevKey, Error> {

@@ -86,6 +86,55 @@ impl<'a> KeyValue<'a> {
     }
 }
 
+/// A key-value that owns its bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OwnedKeyValue {
+    /// The key.
+    pub key: Vec<u8>,
+    /// The put that began this generation of the key.
+    pub create_revision: Revision,
+    /// The revision of this change.
+    pub mod_revision: Revision,
+    /// Puts since creation.
+    pub version: i64,
+    /// The value.
+    pub value: Vec<u8>,
+    /// The lease that it is attached to; 0 for none.
+    pub lease: LeaseId,
+}
+
+impl KeyValue<'_> {
+    /// A copy with bytes of its own.
+    pub fn to_owned(&self) -> OwnedKeyValue {
+        let Self { key, create_revision, mod_revision, version, value, lease } = *self;
+        OwnedKeyValue { key: key.into(), create_revision, mod_revision, version, value: value.into(), lease }
+    }
+}
+
+/// Finds the records of one key by their first bytes.
+pub struct KeyMatcher<'a> {
+    key: &'a [u8],
+    /// How a record of the key begins, as every etcd writes it.
+    beginning: Vec<u8>,
+}
+
+impl<'a> KeyMatcher<'a> {
+    /// Finds the records of `key`.
+    pub fn new(key: &'a [u8]) -> Self {
+        let mut beginning = Vec::new();
+        put_bytes(&mut beginning, 0x0A, key);
+        Self { key, beginning }
+    }
+
+    /// Whether `value` is a record of the key. What cannot be read is not.
+    pub fn matches(&self, value: &[u8]) -> bool {
+        match value.first() {
+            Some(0x0A) if !self.key.is_empty() => value.starts_with(&self.beginning),
+            _ => KeyValue::parse_key(value) == Ok(self.key),
+        }
+    }
+}
+
 /// Takes a varint off the front.
 fn varint(bytes: &mut &[u8]) -> Result<u64, ValueFault> {
     let mut number = 0u64;

@@ -14,17 +14,28 @@
 
 #![forbid(unsafe_code)]
 
+mod batch;
+pub mod compaction;
 pub mod container;
 pub mod database;
+pub mod diff;
 pub mod digest;
 pub mod error;
+pub mod fingerprint;
+pub mod hash;
+pub mod history;
+pub mod initial_cluster;
 pub mod key_value;
+pub mod live;
 pub mod member_id;
 pub mod raft;
 pub mod request;
 pub mod revision;
+pub mod snap;
 pub mod source;
 pub mod tables;
+pub mod view;
+pub mod wal;
 
 pub use bolt_file;
 pub use database::Database;

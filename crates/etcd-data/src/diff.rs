@@ -1,0 +1,208 @@
+//! What differs: between two revisions of a database, or between two databases.
+//!
+//! Two revisions of one database differ in keys that changed in between, so only those are remembered. Of two
+//! databases, 24 bytes per key of the first are, and the fingerprints of the keys of each (see
+//! [`crate::fingerprint`]). What differs is held until the end, to be put in the order of the keys.
+
+use std::hash::{BuildHasher, RandomState};
+use std::mem;
+use std::ops::ControlFlow;
+
+use crate::batch::Batch;
+use crate::database::{Database, Direction, Next, Record, RevisionRange};
+use crate::error::Error;
+use crate::fingerprint::{Fingerprint, Fingerprinter, KeyMap, KeySet};
+use crate::live::{Keys, newest};
+use crate::revision::{RevKey, Revision};
+use crate::view::{Horizon, ViewError};
+
+/// A key that differs, and where its records are on either side.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// The key.
+    pub key: Vec<u8>,
+    /// Its record on the first side; nothing if it is not there.
+    pub before: Option<RevKey>,
+    /// Its record on the second side; nothing if it is not there.
+    pub after: Option<RevKey>,
+}
+
+/// What became of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// It is only on the second side.
+    Created,
+    /// It is on both, and not the same.
+    Changed,
+    /// It is only on the first side.
+    Deleted,
+}
+
+impl Difference {
+    /// What became of the key.
+    pub fn change(&self) -> Change {
+        match (self.before, self.after) {
+            (None, _) => Change::Created,
+            (Some(_), Some(_)) => Change::Changed,
+            (Some(_), None) => Change::Deleted,
+        }
+    }
+}
+
+/// Those of `keys` that differ between two revisions of `database`, in order. A key that was put again with the
+/// same value differs.
+pub fn diff_revisions(
+    database: &Database,
+    from: Option<Revision>,
+    to: Option<Revision>,
+    keys: Keys<'_>,
+) -> Result<Vec<Difference>, ViewError> {
+    let horizon = Horizon::of(database)?;
+    let (from, to) = (horizon.at(from)?, horizon.at(to)?);
+    let mut touched = Touched::find(database, from.min(to), from.max(to), keys)?;
+    touched.find_before(database, from.min(to))?;
+    let mut differences = touched.differences;
+    differences.retain(|key| key.before.is_some() || key.after.is_some());
+    if from > to {
+        differences.iter_mut().for_each(|key| mem::swap(&mut key.before, &mut key.after));
+    }
+    differences.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+    Ok(differences)
+}
+
+/// The keys that have records between two revisions.
+struct Touched {
+    prints: Fingerprinter,
+    /// The place of each among the differences.
+    places: KeyMap<usize>,
+    differences: Vec<Difference>,
+    /// Those whose first record in between creates them: they were not there before.
+    created: Vec<bool>,
+}
+
+impl Touched {
+    fn find(database: &Database, from: Revision, to: Revision, keys: Keys<'_>) -> Result<Self, Error> {
+        let prints = Fingerprinter::default();
+        let mut places = KeyMap::default();
+        let (mut differences, mut created) = (Vec::new(), Vec::new());
+        let step = |batch: &mut Batch<(RevKey, bool, Fingerprint)>, record: Record<'_>| {
+            let found = record.key_value()?;
+            // A database whose marks lie at the end of all numbers has no revision after `from`.
+            if record.at.main == from || !keys.has(found.key) {
+                return Ok(Next::More);
+            }
+            let creates = found.create_revision == record.at.main;
+            Ok(batch.push((record.at, creates, prints.of(found.key)), found.key))
+        };
+        let take = |batch: Batch<(RevKey, bool, Fingerprint)>| {
+            for (&(at, creates, print), key) in batch.iter() {
+                let place = *places.entry(print).or_insert(differences.len());
+                if place == differences.len() {
+                    let after = Some(at).filter(|at| !at.tombstone);
+                    differences.push(Difference { key: key.to_vec(), before: None, after });
+                    created.push(creates);
+                } else if let Some(created) = created.get_mut(place) {
+                    *created = creates;
+                }
+            }
+            Ok::<_, Error>(ControlFlow::Continue(()))
+        };
+        database.scan(RevisionRange { from: from.next(), to }, Direction::Backwards, step, take)?;
+        Ok(Self { prints, places, differences, created })
+    }
+
+    /// Finds what the keys were at `from`.
+    fn find_before(&mut self, database: &Database, from: Revision) -> Result<(), Error> {
+        let Self { prints, places, differences, created } = self;
+        let mut missing = created.iter().filter(|&&created| !created).count();
+        if missing == 0 {
+            return Ok(());
+        }
+        let mut seen = KeySet::default();
+        let step = |batch: &mut Batch<(RevKey, usize, Fingerprint)>, record: Record<'_>| {
+            let print = prints.of(record.key()?);
+            match places.get(print) {
+                Some(&place) if created.get(place) == Some(&false) => Ok(batch.push((record.at, place, print), &[])),
+                _ => Ok(Next::More),
+            }
+        };
+        let take = |batch: Batch<(RevKey, usize, Fingerprint)>| {
+            for (&(at, place, print), _) in batch.iter() {
+                if seen.insert(print) {
+                    missing -= 1;
+                    if let Some(difference) = differences.get_mut(place) {
+                        difference.before = Some(at).filter(|at| !at.tombstone);
+                    }
+                }
+            }
+            Ok::<_, Error>(if missing == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        };
+        database.scan(RevisionRange::up_to(from), Direction::Backwards, step, take)
+    }
+}
+
+/// A database at a revision, or at its current one.
+#[derive(Clone, Copy)]
+pub struct Side<'a> {
+    /// The database.
+    pub database: &'a Database,
+    /// The revision.
+    pub at: Option<Revision>,
+}
+
+/// Those of `keys` that differ between two databases, in order: in value, revisions, version or lease.
+pub fn diff_databases(before: Side<'_>, after: Side<'_>, keys: Keys<'_>) -> Result<Vec<Difference>, ViewError> {
+    let prints = Fingerprinter::default();
+    let digest = RandomState::new();
+    let mut digests = KeyMap::<u64>::default();
+    visit_side(before, keys, |_, key, value| {
+        digests.entry(prints.of(key)).insert_entry(digest.hash_one(value));
+    })?;
+
+    let mut differences = Vec::new();
+    let mut changed = KeyMap::<usize>::default();
+    visit_side(after, keys, |at, key, value| {
+        let print = prints.of(key);
+        let known = digests.remove(print);
+        if known == Some(digest.hash_one(value)) {
+            return;
+        }
+        if known.is_some() {
+            changed.entry(print).insert_entry(differences.len());
+        }
+        differences.push(Difference { key: key.to_vec(), before: None, after: Some(at) });
+    })?;
+
+    // What is left of the first side was deleted; of what changed, it is not known yet where it was.
+    if !digests.is_empty() || !changed.is_empty() {
+        visit_side(before, keys, |at, key, _| {
+            let print = prints.of(key);
+            if digests.get(print).is_some() {
+                differences.push(Difference { key: key.to_vec(), before: Some(at), after: None });
+            } else if let Some(difference) = changed.get(print).and_then(|&place| differences.get_mut(place)) {
+                difference.before = Some(at);
+            }
+        })?;
+    }
+    differences.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+    Ok(differences)
+}
+
+/// Shows `visit` every live key of a side with its record.
+fn visit_side(side: Side<'_>, keys: Keys<'_>, mut visit: impl FnMut(RevKey, &[u8], &[u8])) -> Result<(), ViewError> {
+    let at = Horizon::of(side.database)?.at(side.at)?;
+    newest(
+        side.database,
+        at,
+        keys,
+        |record| record.value,
+        |at, value| {
+            if !at.tombstone {
+                visit(at, Record { at, value }.key()?, value);
+            }
+            Ok(ControlFlow::Continue(()))
+        },
+    )?;
+    Ok(())
+}

@@ -1,0 +1,77 @@
+//! Which revisions a database can be read at.
+
+use crate::database::Database;
+use crate::error::{Error, Kind};
+use crate::revision::Revision;
+use crate::tables::TableFault;
+
+/// The first and the last revision that a database can be read at, as a server started from it has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Horizon {
+    /// Where history begins: the compact revision. Nothing if there never was a compaction.
+    pub compact: Option<Revision>,
+    /// Where it ends: what the next change comes after.
+    pub current: Revision,
+}
+
+impl Horizon {
+    /// The horizon of `database`.
+    ///
+    /// A compaction that was begun counts as done: a server finishes it when it starts.
+    pub fn of(database: &Database) -> Result<Self, ViewError> {
+        let compact = database.tables().compact_revision()?;
+        let last = database.last_record()?.map(|at| at.main);
+        // A database whose revision was raised has no record at its compact revision.
+        let current = last.max(compact).unwrap_or_default().max(Revision::FIRST);
+        Ok(Self { compact, current })
+    }
+
+    /// The revision `at`, or the current one, if the database can be read there.
+    pub fn at(&self, at: Option<Revision>) -> Result<Revision, ViewError> {
+        let at = at.unwrap_or(self.current);
+        match self.compact {
+            Some(compact) if at < compact => Err(ViewError::Compacted { at, compact }),
+            _ if at > self.current => Err(ViewError::Future { at, current: self.current }),
+            _ => Ok(at),
+        }
+    }
+}
+
+/// A database cannot be read as it was asked for.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ViewError {
+    /// What was then has been compacted away.
+    #[error("revision {at} lies before the compact revision {compact}")]
+    Compacted {
+        /// What was asked for.
+        at: Revision,
+        /// Where history begins.
+        compact: Revision,
+    },
+    /// It is yet to come.
+    #[error("revision {at} lies after the current revision {current}")]
+    Future {
+        /// What was asked for.
+        at: Revision,
+        /// Where history ends.
+        current: Revision,
+    },
+    /// A mark that is needed cannot be read.
+    #[error(transparent)]
+    Table(#[from] TableFault),
+    /// The database cannot be read.
+    #[error(transparent)]
+    Data(#[from] Error),
+}
+
+impl ViewError {
+    /// What a caller may do about it.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Compacted { .. } | Self::Future { .. } => Kind::Missing,
+            Self::Table(_) => Kind::Corrupt,
+            Self::Data(error) => error.kind(),
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! The key space against a model of it, known answers, and what real servers said.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::print_stdout, unreachable_pub)]
+
+mod compaction;
+mod diff;
+mod hash;
+mod history;
+mod live;
+mod model;
+mod real_files;
+mod scan;
