@@ -62,8 +62,12 @@ pub fn check(file: &BoltFile, threads: usize) -> Result<Report, Error> {
     name_users(file, threads, &found.doubled, &mut findings)?;
 
     let mut statistics = found.statistics;
-    let kept = freelist::check(file, &used, found.lost, &mut findings)?;
-    statistics.free_pages = kept.unwrap_or_else(|| file.layout().pages.saturating_sub(used.len()));
+    statistics.free_pages = match (file.meta().freelist, found.freelist) {
+        (None, _) => file.layout().pages.saturating_sub(used.len()),
+        (Some(list), Some(_)) => freelist::check(file, list, &used, found.lost, &mut findings)?,
+        // The walk has told why it cannot be read.
+        (Some(_), None) => 0,
+    };
     statistics.trailing_bytes = file.layout().file_bytes.saturating_sub(file.used_bytes());
 
     file.require_unchanged()?;
@@ -81,7 +85,6 @@ fn name_users(file: &BoltFile, threads: usize, doubled: &[PageId], findings: &mu
     doubled.dedup();
     let mut users = walk(file, threads, &doubled, &pages_of(file)?)?.users;
     users.sort_unstable();
-    users.dedup();
     for page in doubled {
         let by = users.iter().filter(|(used, _)| *used == page).map(|&(_, user)| user).take(NAMED_USERS).collect();
         findings.add(Finding { page, bucket: None, problem: Problem::UsedTwice { by } });

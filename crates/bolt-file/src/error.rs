@@ -70,8 +70,8 @@ pub enum Fault {
         /// How many pages there are.
         pages: u64,
     },
-    /// The file ends inside the page.
-    #[error("the file is cut short inside this page: {have} of {need} bytes")]
+    /// The file, or the value that holds an inline bucket, ends inside the page.
+    #[error("cut short: {have} of {need} bytes are there")]
     CutShort {
         /// The bytes the page needs.
         need: u64,

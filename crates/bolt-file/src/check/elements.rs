@@ -32,6 +32,8 @@ pub(crate) struct Elements<'a> {
     pub(crate) statistics: Statistics,
     /// Where the last element ends.
     pub(crate) used: u64,
+    /// The first element that is no bucket.
+    pub(crate) first_pair: Option<u32>,
     /// The first key, if it can be believed.
     pub(crate) first: Option<&'a [u8]>,
     /// The pages that the elements lead to, in order.
@@ -56,7 +58,10 @@ pub(crate) fn leaf<'a>(page: PageId, leaf: &Leaf<'a>, bounds: Bounds<'_>, depth:
         let packed =
             order.next(&mut found, (index as u32, leaf.key_start(index)), entry.key, entry.value.len(), bounds);
         match (entry.is_bucket, packed) {
-            (false, _) => found.statistics.entries += 1,
+            (false, _) => {
+                found.statistics.entries += 1;
+                found.first_pair.get_or_insert(index as u32);
+            }
             (true, true) => bucket(page, index as u32, entry.key, entry.value, depth, &mut found),
             (true, false) => found.lost = true,
         }
@@ -112,9 +117,9 @@ fn inline<'a>(page: PageId, index: u32, name: &'a [u8], bytes: &'a [u8], depth: 
     if depth >= MAX_DEPTH {
         return found.lose(Fault::TooDeep { limit: MAX_DEPTH });
     }
-    let parsed = inline_header(bytes, page).and_then(|header| Ok(Leaf::parse(page, header.count, bytes)?));
-    let inner = match parsed {
-        Ok(inner) => inner,
+    let parsed = inline_header(bytes, page).and_then(|header| Ok((header, Leaf::parse(page, header.count, bytes)?)));
+    let (header, inner) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => {
             let mut inside = Elements::default();
             inside.lose_to(error);
@@ -123,6 +128,9 @@ fn inline<'a>(page: PageId, index: u32, name: &'a [u8], bytes: &'a [u8], depth: 
     };
     let mut inside = leaf(page, &inner, Bounds::default(), depth);
     inside.statistics.inline_buckets += 1;
+    if header.overflow > 0 {
+        inside.problems.push(Problem::OverflowTooLong { pages: header.overflow.into() });
+    }
     if inside.used < bytes.len() as u64 {
         inside.problems.push(Problem::Slack { from: inside.used });
     }

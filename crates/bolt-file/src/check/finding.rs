@@ -75,13 +75,13 @@ pub enum Problem {
         by: Vec<PageId>,
     },
     /// Pages from this one on are used, and are in the free list.
-    #[error("{pages} pages from here on are in use and in the free list")]
+    #[error("in use and in the free list ({pages} in a row)")]
     FreeInUse {
         /// How many.
         pages: u64,
     },
     /// Pages from this one on are neither used nor free. Said only if every page that is used could be read.
-    #[error("{pages} pages from here on are neither in use nor free")]
+    #[error("neither in use nor free ({pages} in a row)")]
     Unreachable {
         /// How many.
         pages: u64,
@@ -153,6 +153,12 @@ pub enum Problem {
         /// Where the last element ends.
         from: u64,
     },
+    /// A key with a value stands where there can only be buckets, at the top.
+    #[error("element {index} is no bucket")]
+    PairAmongBuckets {
+        /// The first such element.
+        index: u32,
+    },
     /// A bucket with pages of its own has more in its value than a header.
     #[error("the header of bucket {index} is followed by {bytes} bytes")]
     BucketTail {
@@ -194,6 +200,7 @@ impl Problem {
             | Self::KeysOutOfOrder { .. }
             | Self::KeyPastBound { .. }
             | Self::Separator { .. }
+            | Self::PairAmongBuckets { .. }
             | Self::OneChild => Severity::Fatal,
             Self::Meta(_)
             | Self::MetaHeader(_)

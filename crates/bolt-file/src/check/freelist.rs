@@ -9,21 +9,21 @@ use super::finding::{Finding, Findings, Problem};
 use super::page_set::{PageSet, runs};
 use super::pages_of;
 
-/// Holds the free list of `file`, if it keeps one, against the pages in use, and counts its pages. If some pages in use
-/// are `lost`, pages that nothing leads to are not told.
+/// Holds the free list at page `list` against the pages in use, and counts its pages. If some pages in use are `lost`,
+/// pages that nothing leads to are not told.
 pub(crate) fn check(
     file: &BoltFile,
+    list: PageId,
     used: &PageSet,
     lost: bool,
     findings: &mut Findings,
-) -> Result<Option<u64>, Error> {
+) -> Result<u64, Error> {
     let mut note = |page, problem| findings.add(Finding { page, bucket: None, problem });
-    let Some(list) = file.meta().freelist else { return Ok(None) };
     let ids = match freelist::read(file) {
         Ok(ids) => ids.unwrap_or_default(),
         Err(Error::Corrupt(corrupt)) => {
             note(corrupt.page, corrupt.fault.into());
-            return Ok(Some(0));
+            return Ok(0);
         }
         Err(error) => return Err(error),
     };
@@ -45,5 +45,5 @@ pub(crate) fn check(
     for (page, pages) in runs(2, used.limit(), unreachable).take_while(|_| !lost) {
         note(page, Problem::Unreachable { pages });
     }
-    Ok(Some(free.len()))
+    Ok(free.len())
 }

@@ -28,6 +28,8 @@ pub(crate) struct Found {
     pub(crate) doubled: Vec<PageId>,
     /// Users of the watched pages, as they are met.
     pub(crate) users: Vec<(PageId, PageId)>,
+    /// The header of the free list, if it could be read.
+    pub(crate) freelist: Option<PageHeader>,
     /// Whether a page could not be followed, so that more may be in use than was reached.
     pub(crate) lost: bool,
 }
@@ -52,7 +54,8 @@ fn extend<T>(list: &mut Vec<T>, more: impl IntoIterator<Item = T>) {
 /// into `used`, which is empty.
 pub(crate) fn walk(file: &BoltFile, threads: usize, watched: &[PageId], used: &PageSet) -> Result<Found, Error> {
     let shared = Shared { file, watched, used };
-    let mut walker = Walker::new(shared, Some(Spans { threads, waiting: Vec::new(), key_bytes: 0 }));
+    let spans = (threads > 1).then(|| Spans { threads, waiting: Vec::new(), key_bytes: 0 });
+    let mut walker = Walker::new(shared, spans);
     used.insert(PageId(0));
     used.insert(PageId(1));
     let meta = file.meta();
@@ -122,7 +125,7 @@ struct Walker<'f> {
     reader: PageReader,
     found: Found,
     bucket: Option<Arc<[u8]>>,
-    /// Where subtrees are handed on; workers do not have it.
+    /// Where subtrees are handed on; who does not have it walks alone.
     spans: Option<Spans>,
 }
 
@@ -170,8 +173,12 @@ impl<'f> Walker<'f> {
 
         self.found.statistics.leaf_pages += 1;
         self.found.statistics.leaf_bytes += found.used;
+        let first_pair = found.first_pair.filter(|_| self.bucket.is_none());
         let (problems, statistics, lost) = (found.problems, found.statistics, found.lost);
         self.take(place, problems, statistics, lost, judged);
+        if let Some(index) = first_pair {
+            self.note(place.page, Problem::PairAmongBuckets { index });
+        }
         if header.count == 0 && below_branch {
             self.note(place.page, Problem::EmptyLeaf);
         }
@@ -275,7 +282,8 @@ impl<'f> Walker<'f> {
         if !self.claim(page, by) {
             return Ok(());
         }
-        if let Some(header) = self.enter(page)? {
+        self.found.freelist = self.enter(page)?;
+        if let Some(header) = self.found.freelist {
             self.found.statistics.freelist_pages += u64::from(header.overflow) + 1;
             self.found.statistics.overflow_pages -= u64::from(header.overflow);
         }
