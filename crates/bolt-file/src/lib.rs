@@ -20,6 +20,7 @@
 //! - [`check`]: everything that is wrong with a file
 //! - [`write`]: building a new file from sorted pairs
 //! - [`sink`]: the seam to where a new file goes
+//! - [`write_behind`]: a file written by a thread of its own
 
 #![forbid(unsafe_code)]
 
@@ -35,6 +36,7 @@ pub mod scan;
 pub mod sink;
 pub mod storage;
 pub mod write;
+pub mod write_behind;
 
 pub use check::check;
 pub use cursor::Cursor;
