@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use crate::http::{Body, Connection};
 use json::{b64, bytes, signed};
 
+pub use auth::Permission;
 pub use cluster::ListedMember;
 pub use maintenance::{Alarm, HashKv, Status};
 pub use txn::{Compare, Op, Txn, TxnReply};

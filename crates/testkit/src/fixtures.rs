@@ -176,6 +176,6 @@ fn write_sparse(source: &mut impl Read, place: &Path) {
     }
 }
 
-fn read_json(file: &Path) -> Value {
+pub(crate) fn read_json(file: &Path) -> Value {
     serde_json::from_slice(&fs::read(file).unwrap()).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }

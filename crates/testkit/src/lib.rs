@@ -8,6 +8,7 @@
 //! | [`client`] | talking to them |
 //! | [`judges`] | `bbolt check` and `etcdutl` as second opinions |
 //! | [`fixtures`] | what lies in `testdata/`, and the truth beside it |
+//! | [`golden`] | database files of every version, and the truth beside them |
 //!
 //! Everything here panics when the test bed is broken (a server that is not installed, a
 //! fixture that is missing); what the servers answer comes back as a `Result`.
@@ -18,6 +19,7 @@ pub mod cache;
 pub mod client;
 pub mod cluster;
 pub mod fixtures;
+pub mod golden;
 mod http;
 pub mod judges;
 pub mod member;
@@ -26,6 +28,7 @@ pub mod servers;
 
 pub use client::{Client, ClientError, Compare, Op, Txn};
 pub use cluster::{Cluster, ClusterPlan};
+pub use golden::Golden;
 pub use member::{Etcd, Member, StartFailure};
 pub use ports::{MemberPorts, Port};
 pub use servers::Version;

@@ -2,6 +2,7 @@
 
 mod debian;
 mod golang;
+mod golden;
 mod process;
 mod servers;
 
@@ -15,6 +16,7 @@ const HELP: &str = "\
 usage: cargo xtask COMMAND
 
   servers   put etcd 3.4 to 3.7 and the judges in the cache, once
+  golden    write testdata/golden anew, with real servers
   help      this text
 
 The cache is $REFLOAT_CACHE, or else ~/.cache/refloat.";
@@ -34,6 +36,7 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
         ["servers"] => servers::install()?,
+        ["golden"] => golden::make()?,
         ["help" | "--help" | "-h"] => say(HELP),
         _ => {
             say(HELP);

@@ -1,9 +1,20 @@
 //! Users, roles and tokens.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::json::{b64, string, strings};
+use super::json::{b64, bytes, list, string, strings};
 use super::{Client, Result};
+
+/// What a role may do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Permission {
+    /// `READ`, `WRITE` or `READWRITE`.
+    pub kind: String,
+    /// The key, or the first of the range.
+    pub key: Vec<u8>,
+    /// The end of the range, empty for the one key.
+    pub range_end: Vec<u8>,
+}
 
 impl Client {
     /// Logs in: a client of the same member that acts as this user.
@@ -49,8 +60,25 @@ impl Client {
         Ok(strings(&self.call("/v3/auth/role/list", &json!({}))?["roles"]))
     }
 
+    /// What a role may do, in the order of the keys.
+    pub fn permissions_of(&self, role: &str) -> Result<Vec<Permission>> {
+        let reply = self.call("/v3/auth/role/get", &json!({"role": role}))?;
+        Ok(list(&reply["perm"]).map(Permission::from_json).collect())
+    }
+
     /// Turns authentication on; needs a user `root` with the role `root`.
     pub fn auth_enable(&self) -> Result<()> {
         self.call("/v3/auth/enable", &json!({})).map(drop)
+    }
+}
+
+impl Permission {
+    fn from_json(permission: &Value) -> Permission {
+        Permission {
+            // READ is the zero value, which 3.4 leaves out.
+            kind: permission["permType"].as_str().unwrap_or("READ").to_owned(),
+            key: bytes(&permission["key"]),
+            range_end: bytes(&permission["range_end"]),
+        }
     }
 }

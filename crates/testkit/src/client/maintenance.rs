@@ -118,6 +118,21 @@ impl Client {
         self.call("/v3/maintenance/defragment", &json!({})).map(drop)
     }
 
+    /// Begins a downgrade of the cluster to `version`, such as `3.5`; 3.6 and later.
+    pub fn downgrade_enable(&self, version: &str) -> Result<()> {
+        let request = json!({"action": "ENABLE", "version": version});
+        self.call("/v3/maintenance/downgrade", &request).map(drop)
+    }
+
+    /// The version that the cluster as a whole has agreed on, such as `3.6.0`.
+    pub fn cluster_version(&self) -> Result<String> {
+        let mut connection = Connection::open(self.address, DEADLINE).map_err(|error| unavailable(&error))?;
+        let (_, body) = exchange(&mut connection, "GET", "/version", None, &Value::Null, text)
+            .map_err(|error| unavailable(&error))?;
+        let reply: Value = serde_json::from_slice(&body).map_err(|error| unavailable(&error.into()))?;
+        Ok(string(&reply["etcdcluster"]).to_owned())
+    }
+
     /// The raised alarms.
     pub fn alarms(&self) -> Result<Vec<Alarm>> {
         let reply = self.call("/v3/maintenance/alarm", &json!({"action": "GET"}))?;
