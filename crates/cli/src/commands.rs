@@ -1,0 +1,67 @@
+//! All commands, one file each.
+
+pub mod completions;
+pub mod diff;
+pub mod get;
+pub mod hashkv;
+pub mod history;
+pub mod keys;
+pub mod man;
+
+use clap::Subcommand;
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::json::{Field, Json};
+use crate::ui::Ui;
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+#[allow(missing_docs, reason = "the help text of a command stands at its arguments")]
+pub enum Command {
+    Hashkv(hashkv::Args),
+    Keys(keys::Args),
+    Get(get::Args),
+    History(history::Args),
+    Diff(diff::Args),
+    Completions(completions::Args),
+    Man(man::Args),
+}
+
+impl Command {
+    /// Does it.
+    pub fn run(self, ui: &mut Ui) -> Result<Exit, Failure> {
+        match self {
+            Self::Hashkv(args) => hashkv::run(ui, &args),
+            Self::Keys(args) => keys::run(ui, &args),
+            Self::Get(args) => get::run(ui, &args),
+            Self::History(args) => history::run(ui, &args),
+            Self::Diff(args) => diff::run(ui, &args),
+            Self::Completions(args) => completions::run(ui, &args),
+            Self::Man(args) => man::run(ui, &args),
+        }
+    }
+}
+
+/// What a command writes with `-o json`.
+pub struct JsonOutput {
+    /// What the whole is, as in "list of objects".
+    pub shape: String,
+    /// The fields of the object, or of each object.
+    pub fields: Vec<Field>,
+}
+
+/// What the command called `name` writes with `-o json`, if it can.
+pub fn json_output(name: &str) -> Option<JsonOutput> {
+    fn of<T: Json>() -> Option<JsonOutput> {
+        Some(JsonOutput { shape: T::shape(), fields: T::fields() })
+    }
+    match name {
+        "hashkv" => of::<hashkv::Hash>(),
+        "keys" => of::<Vec<keys::Listed>>(),
+        "get" => of::<get::Found>(),
+        "history" => of::<Vec<history::Change>>(),
+        "diff" => of::<Vec<diff::Differing>>(),
+        _ => None,
+    }
+}

@@ -1,0 +1,175 @@
+//! `refloat get`
+
+use std::io::Write;
+use std::ops::ControlFlow;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use etcd_data::database::RevisionRange;
+use etcd_data::history::history;
+use etcd_data::key_value::OwnedKeyValue;
+use etcd_data::live::{self, Keys};
+use etcd_data::{Kind, Revision, Source};
+
+use crate::content::Content;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::json::documented;
+use crate::key::{self, KeyArg};
+use crate::point::AtArgs;
+use crate::progress::Reading;
+use crate::quoted::{Quoted, Visible};
+use crate::source::{SourceArgs, damaged, out_of_view};
+use crate::ui::{Format, FormatArgs, Ui};
+
+/// Writes the value of a key
+///
+/// To a pipe or a file goes exactly the value. A terminal is shown text as text, and is told what anything else is.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// The key
+    #[arg(value_name = "KEY", value_parser = key::parser())]
+    key: KeyArg,
+    #[command(flatten)]
+    at: AtArgs,
+    /// Write binary values to a terminal too, as they are; not those that are encrypted
+    #[arg(long)]
+    raw: bool,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+documented! {
+    /// A key and its value.
+    pub struct Found {
+        /// The key; what is not UTF-8 in it is replaced.
+        pub key: String,
+        /// The key, exactly, in base64.
+        pub key_base64: String,
+        /// The value in base64.
+        pub value: String,
+        /// The value as text, if it is UTF-8.
+        pub value_text: Option<String>,
+        /// What the value is: `text`, `kubernetes_protobuf`, `encrypted` or `binary`.
+        pub content: &'static str,
+        /// What Kubernetes object it is, if it is one in protobuf.
+        pub object: Option<Object>,
+        /// How it was encrypted, if it was.
+        pub encryption: Option<Encryption>,
+        /// The revision that created the key.
+        pub create_revision: i64,
+        /// The revision that changed it last.
+        pub mod_revision: i64,
+        /// How often it was put since it was created.
+        pub version: i64,
+        /// The lease that it is attached to; 0 for none.
+        pub lease: i64,
+    }
+}
+
+documented! {
+    /// What a Kubernetes object is.
+    pub struct Object {
+        /// Its group and version.
+        pub api_version: String,
+        /// Its kind.
+        pub kind: String,
+    }
+}
+
+documented! {
+    /// How Kubernetes encrypted a value at rest.
+    pub struct Encryption {
+        /// The provider, as in `aescbc`.
+        pub provider: String,
+        /// The name of the key.
+        pub key_name: String,
+    }
+}
+
+/// Writes the value.
+pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
+    let source = args.source.open()?;
+    let at = args.at.at.revision();
+    let reading = Reading::begin("looking for the key", source.database.file().used_bytes());
+    let found = live::get(&source.database, &args.key.0, at).map_err(|error| out_of_view(&source.path, &error))?;
+    let found = found.ok_or_else(|| absence(&source, &args.key.0, at))?;
+    drop(reading);
+    match args.format.format {
+        Format::Json => ui.json(&Found::of(&found))?,
+        Format::Text if ui.to_terminal => show(ui, &found.value, args.raw)?,
+        Format::Text => ui.out().write_all(&found.value)?,
+    }
+    Ok(Exit::Success)
+}
+
+fn show(ui: &mut Ui, value: &[u8], raw: bool) -> Result<(), Failure> {
+    match Content::of(value) {
+        Content::Text(text) => ui.line(Visible(text.strip_suffix('\n').unwrap_or(text))),
+        content @ Content::Encrypted { .. } => ui.line(content.describe(value.len())),
+        _ if raw => Ok(ui.out().write_all(value)?),
+        content => {
+            ui.line(content.describe(value.len()))?;
+            ui.note("--raw writes it here all the same; a pipe or a file gets it as it is")
+        }
+    }
+}
+
+/// Says that there is no such key, and since when, if it was deleted.
+fn absence(source: &Source, key: &[u8], at: Option<Revision>) -> Failure {
+    let shown = Quoted(key);
+    let mut deleted = None;
+    let range = RevisionRange::up_to(at.unwrap_or(RevisionRange::ALL.to));
+    let searched = history(&source.database, range, Keys::One(key), |at, _| {
+        deleted = at.tombstone.then_some(at.main);
+        ControlFlow::Continue(())
+    });
+    let place = match at {
+        Some(at) => format!("{} at revision {at}", source.path.display()),
+        None => source.path.display().to_string(),
+    };
+    match (searched, deleted) {
+        (Err(error), _) => damaged(&source.path, &error),
+        (Ok(()), Some(deleted)) => {
+            let before = Revision(deleted.0 - 1);
+            Failure::new(
+                Kind::Missing,
+                format!("there is no key {shown} in {place}: it was deleted at revision {deleted}"),
+            )
+            .hint(format!("--at {before} shows its last value, unless that was compacted away"))
+        }
+        (Ok(()), None) => Failure::new(Kind::Missing, format!("there is no key {shown} in {place}"))
+            .hint("`refloat keys SRC PREFIX` lists the keys that begin with PREFIX"),
+    }
+}
+
+impl Found {
+    fn of(found: &OwnedKeyValue) -> Self {
+        let content = Content::of(&found.value);
+        let (mut object, mut encryption) = (None, None);
+        match &content {
+            Content::Object { api_version, kind } => {
+                object = Some(Object { api_version: api_version.clone(), kind: kind.clone() });
+            }
+            Content::Encrypted { provider, key_name } => {
+                encryption = Some(Encryption { provider: provider.clone(), key_name: key_name.clone() });
+            }
+            Content::Text(_) | Content::Binary => {}
+        }
+        Self {
+            key: String::from_utf8_lossy(&found.key).into_owned(),
+            key_base64: BASE64_STANDARD.encode(&found.key),
+            value: BASE64_STANDARD.encode(&found.value),
+            value_text: std::str::from_utf8(&found.value).ok().map(String::from),
+            content: content.name(),
+            object,
+            encryption,
+            create_revision: found.create_revision.0,
+            mod_revision: found.mod_revision.0,
+            version: found.version,
+            lease: found.lease.0,
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! `refloat hashkv`
+
+use etcd_data::Revision;
+use etcd_data::hash::hash_kv;
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::json::documented;
+use crate::point::AtArgs;
+use crate::progress::Reading;
+use crate::source::{SourceArgs, out_of_view};
+use crate::table::Table;
+use crate::ui::{Format, FormatArgs, Ui};
+
+/// Shows the number that a live etcd and `etcdutl hashkv` give for the same revision
+///
+/// Two states whose revision, compact revision and hash are equal have the same keys, values, versions and leases,
+/// and the same history since the compact revision.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    source: SourceArgs,
+    #[command(flatten)]
+    at: AtArgs,
+    /// Hash as a server does that has been compacted at this revision, to compare with what such a server says
+    #[arg(long, value_name = "REVISION", value_parser = clap::value_parser!(i64).range(1..))]
+    compact_revision: Option<i64>,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+documented! {
+    /// A hash of the key space, and of which part of its history.
+    pub struct Hash {
+        /// The hash.
+        pub hash: u32,
+        /// The revision up to which was hashed.
+        pub revision: i64,
+        /// The compact revision that it depends on; -1 if there never was a compaction.
+        pub compact_revision: i64,
+    }
+}
+
+/// Shows the hash.
+pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
+    let source = args.source.open()?;
+    // One pass to learn what a compaction keeps, one to hash.
+    let reading = Reading::begin("hashing", 2 * source.database.file().used_bytes());
+    let hash = hash_kv(&source.database, args.at.at.revision(), args.compact_revision.map(Revision))
+        .map_err(|error| out_of_view(&source.path, &error))?;
+    drop(reading);
+    let hash = Hash {
+        hash: hash.hash,
+        revision: hash.revision.0,
+        compact_revision: hash.compact_revision.map_or(-1, |revision| revision.0),
+    };
+    match args.format.format {
+        Format::Json => ui.json(&hash)?,
+        Format::Text => ui.line(hash.table())?,
+    }
+    Ok(Exit::Success)
+}
+
+impl Hash {
+    fn table(&self) -> Table {
+        let mut table = Table::default();
+        table.fact("hash", self.hash);
+        table.fact("revision", self.revision);
+        match self.compact_revision {
+            -1 => table.fact("compact revision", "none"),
+            revision => table.fact("compact revision", revision),
+        }
+        table
+    }
+}

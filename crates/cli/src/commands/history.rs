@@ -1,0 +1,111 @@
+//! `refloat history`
+
+use std::ops::ControlFlow;
+
+use etcd_data::database::RevisionRange;
+use etcd_data::history::history;
+use etcd_data::live::Keys;
+use etcd_data::view::Horizon;
+use etcd_data::{KeyValue, Kind, RevKey};
+
+use crate::commands::keys::columns;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::json::documented;
+use crate::key::{self, KeyArg};
+use crate::point::AtArgs;
+use crate::progress::Reading;
+use crate::quoted::Quoted;
+use crate::source::{SourceArgs, damaged, out_of_view};
+use crate::table::Table;
+use crate::ui::{Format, FormatArgs, Ui};
+
+/// Lists the changes of a key that the data still hold, the oldest first
+///
+/// `refloat get SRC KEY --at REVISION` writes what the value was after a change.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// The key
+    #[arg(value_name = "KEY", value_parser = key::parser())]
+    key: KeyArg,
+    #[command(flatten)]
+    at: AtArgs,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+documented! {
+    /// One change of a key.
+    pub struct Change {
+        /// The revision that made it.
+        pub revision: i64,
+        /// Its place in the transaction that made it, from 0.
+        pub sub_revision: i64,
+        /// Whether it deleted the key; what follows is 0 then.
+        pub deleted: bool,
+        /// The revision that created the key.
+        pub create_revision: i64,
+        /// How often the key was put since it was created.
+        pub version: i64,
+        /// The size of the value.
+        pub size_bytes: usize,
+        /// The lease that the key was attached to; 0 for none.
+        pub lease: i64,
+    }
+}
+
+/// Lists the changes.
+pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
+    let source = args.source.open()?;
+    let until = Horizon::of(&source.database)
+        .and_then(|horizon| horizon.at(args.at.at.revision()))
+        .map_err(|error| out_of_view(&source.path, &error))?;
+
+    let reading = Reading::begin("looking for changes", source.database.file().used_bytes());
+    let mut table = Table::with_header(["REVISION", "CHANGE", "VERSION", "SIZE", "LEASE"]);
+    let mut changes = Vec::new();
+    history(&source.database, RevisionRange::up_to(until), Keys::One(&args.key.0), |at, found| {
+        table.row(row(at, &found));
+        changes.push(Change::of(at, &found));
+        ControlFlow::Continue(())
+    })
+    .map_err(|error| damaged(&source.path, &error))?;
+    drop(reading);
+
+    if changes.is_empty() {
+        let message = format!("{} holds no change of key {}", source.path.display(), Quoted(&args.key.0));
+        return Err(Failure::new(Kind::Missing, message)
+            .hint("`refloat keys SRC PREFIX` lists the keys that begin with PREFIX"));
+    }
+    match args.format.format {
+        Format::Json => ui.json(&changes)?,
+        Format::Text => ui.line(table)?,
+    }
+    Ok(Exit::Success)
+}
+
+fn row(at: RevKey, found: &KeyValue<'_>) -> [String; 5] {
+    let revision = at.main.to_string();
+    if at.tombstone {
+        return [revision, "deleted".into(), String::new(), String::new(), String::new()];
+    }
+    let change = if found.create_revision == at.main { "created" } else { "changed" };
+    let [_, version, size, lease] = columns(found);
+    [revision, change.into(), version, size, lease]
+}
+
+impl Change {
+    fn of(at: RevKey, found: &KeyValue<'_>) -> Self {
+        Self {
+            revision: at.main.0,
+            sub_revision: at.sub,
+            deleted: at.tombstone,
+            create_revision: found.create_revision.0,
+            version: found.version,
+            size_bytes: found.value.len(),
+            lease: found.lease.0,
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! A command that could not do what it was asked: message, causes, hint, and a kind that gives the exit code.
+
+use std::error::Error;
+use std::io;
+
+use etcd_data::Kind;
+
+/// Why a command failed, in the words that the person reads.
+#[derive(Debug)]
+pub enum Failure {
+    /// Something is wrong, and this is what to say.
+    Said {
+        /// What kind of thing; gives the exit code.
+        kind: Kind,
+        /// What failed, on which object.
+        message: String,
+        /// Why, from the nearest cause to the deepest.
+        causes: Vec<String>,
+        /// What to do about it.
+        hint: Option<String>,
+    },
+    /// Whoever read the output has gone away. Nothing is said.
+    OutputClosed,
+}
+
+impl Failure {
+    /// A failure without deeper cause.
+    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self::Said { kind, message: message.into(), causes: Vec::new(), hint: None }
+    }
+
+    /// A failure because of `error`.
+    pub fn because(kind: Kind, message: impl Into<String>, error: &dyn Error) -> Self {
+        Self::Said { kind, message: message.into(), causes: chain(error), hint: None }
+    }
+
+    /// The same failure, with advice.
+    pub fn hint(self, advice: impl Into<String>) -> Self {
+        match self {
+            Self::Said { kind, message, causes, .. } => Self::Said { kind, message, causes, hint: Some(advice.into()) },
+            closed => closed,
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    /// An error of writing to standard output.
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::OutputClosed,
+            _ => Self::because(etcd_data::error::kind_of(&error), "cannot write to standard output", &error),
+        }
+    }
+}
+
+/// `error` and all that caused it, each said once.
+fn chain(error: &dyn Error) -> Vec<String> {
+    let mut causes: Vec<String> = Vec::new();
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let text = without_number(&error.to_string()).to_string();
+        if causes.last() != Some(&text) {
+            causes.push(text);
+        }
+        next = error.source();
+    }
+    causes
+}
+
+/// What the system said, without the number that Rust adds to it.
+fn without_number(text: &str) -> &str {
+    match text.rsplit_once(" (os error ") {
+        Some((said, number)) if number.ends_with(')') => said,
+        _ => text,
+    }
+}

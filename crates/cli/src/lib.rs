@@ -1,0 +1,86 @@
+//! The refloat program: arguments, output, exit codes. What the commands do is done by the crates below.
+//!
+//! A command is a file in [`commands`]: its arguments, whose comments are its help, and a function that opens, plans,
+//! shows and acts. Around them: [`source`] and [`point`] are the two notions that all commands share, [`ui`] is where
+//! words go, [`failure`] and [`exit`] are how a command ends. Only this crate prints, advises, and chooses exit codes.
+
+#![forbid(unsafe_code)]
+
+pub mod commands;
+pub mod content;
+pub mod exit;
+pub mod failure;
+pub mod json;
+pub mod key;
+pub mod point;
+pub mod progress;
+pub mod quoted;
+pub mod reference;
+pub mod source;
+pub mod table;
+pub mod ui;
+
+use std::panic;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use commands::Command;
+use failure::Failure;
+use ui::Ui;
+
+/// Looks into etcd snapshots and data directories, proves them, and rebuilds data directories from them
+///
+/// No etcd is needed or started for any of this, and nothing that is read is ever changed.
+#[derive(Debug, Parser)]
+#[command(name = "refloat", version, arg_required_else_help = true, after_help = EXIT_HELP)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXIT_HELP: &str = "Exit codes: 0 success, 1 findings or differences, 2 usage, 3 missing, 4 corrupt, \
+                         5 unsupported, 6 conflict, 7 unavailable, 8 denied.";
+
+/// The definition of all arguments.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+/// Runs the program.
+pub fn main() -> ExitCode {
+    panic::set_hook(Box::new(|panic| {
+        let hint = "this is a defect in refloat; please report it, with the command and what it read";
+        ui::complain(&panic.to_string(), &[], Some(hint));
+    }));
+    panic::catch_unwind(run).unwrap_or(exit::ASSERTION.into())
+}
+
+fn run() -> ExitCode {
+    let command = match Cli::try_parse() {
+        Ok(cli) => cli.command,
+        Err(told) => {
+            // Help and versions count as told, too, and succeed.
+            let _ = told.print();
+            return if told.use_stderr() { exit::code_of(etcd_data::Kind::Usage).into() } else { ExitCode::SUCCESS };
+        }
+    };
+    let mut ui = Ui::of_process();
+    match command.run(&mut ui).and_then(|exit| ui.finish().map(|()| exit)) {
+        Ok(exit) => exit.into(),
+        Err(failure) => end(&mut ui, failure),
+    }
+}
+
+/// Says what went wrong, after what was found before it.
+fn end(ui: &mut Ui, failure: Failure) -> ExitCode {
+    match failure {
+        Failure::OutputClosed => ui.exit_so_far.into(),
+        Failure::Said { kind, message, causes, hint } => {
+            let _ = ui.finish();
+            ui::complain(&message, &causes, hint.as_deref());
+            exit::code_of(kind).into()
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The documents that are made from the program: `docs/reference/cli.md` and `docs/errors.md`.
+
+use std::fmt::Write;
+
+use clap::{Arg, Command};
+
+use crate::commands::{self, JsonOutput};
+use crate::exit::{ASSERTION, KINDS};
+use crate::json::Field;
+
+const MADE_FROM: &str = "<!-- Made from the program: UPDATE_DOCS=1 cargo test -p cli --test reference -->\n";
+
+/// The text of `docs/reference/cli.md`.
+pub fn cli() -> String {
+    let mut program = crate::command().term_width(0);
+    program.build();
+    let mut text = format!("# refloat\n\n{MADE_FROM}\n{}\n\n", about(&program));
+    text.push_str("| Command | Does |\n|---|---|\n");
+    for command in visible(&program) {
+        let short = command.get_about().map(ToString::to_string).unwrap_or_default();
+        let _ = writeln!(text, "| [`{0}`](#refloat-{0}) | {short} |", command.get_name());
+    }
+    text.push_str("\nExit codes are listed in [errors.md](../errors.md).\n");
+    for command in visible(&program) {
+        write_command(&mut text, command);
+    }
+    text
+}
+
+fn visible(program: &Command) -> impl Iterator<Item = &Command> {
+    program.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help")
+}
+
+fn write_command(text: &mut String, command: &Command) {
+    let usage = command.clone().render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage: ").trim();
+    let _ = write!(text, "\n## `refloat {}`\n\n{}\n\n```text\n{usage}\n```\n\n", command.get_name(), about(command));
+    text.push_str("| Argument | Meaning |\n|---|---|\n");
+    for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
+        let _ = writeln!(text, "| {} | {} |", name(arg), meaning(arg));
+    }
+    if let Some(JsonOutput { shape, fields }) = commands::json_output(command.get_name()) {
+        let _ = write!(text, "\nWith `-o json`: {shape}.\n\n| Field | Is | Says |\n|---|---|---|\n");
+        write_fields(text, "", &fields);
+    }
+}
+
+fn about(command: &Command) -> String {
+    let about = command.get_long_about().or(command.get_about()).map(ToString::to_string).unwrap_or_default();
+    let (first, rest) = about.split_once('\n').unwrap_or((&about, ""));
+    format!("{first}.\n{rest}").trim_end().into()
+}
+
+fn name(arg: &Arg) -> String {
+    let value = arg.get_value_names().and_then(<[_]>::first).map(ToString::to_string);
+    let takes_value = arg.get_action().takes_values();
+    let mut name = match (arg.get_short(), arg.get_long()) {
+        (Some(short), Some(long)) => format!("-{short}, --{long}"),
+        (None, Some(long)) => format!("--{long}"),
+        (Some(short), None) => format!("-{short}"),
+        (None, None) => return format!("`{}`", value.unwrap_or_else(|| arg.get_id().as_str().to_uppercase())),
+    };
+    if let Some(value) = value.filter(|_| takes_value) {
+        let _ = write!(name, " {value}");
+    }
+    format!("`{name}`")
+}
+
+fn meaning(arg: &Arg) -> String {
+    let help = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
+    let mut meaning = help.replace("\n\n", ". ").replace('\n', " ").replace('|', "\\|");
+    let possible: Vec<String> = match arg.get_action().takes_values() && !arg.is_hide_possible_values_set() {
+        true => arg.get_possible_values().iter().map(|value| format!("`{}`", value.get_name())).collect(),
+        false => Vec::new(),
+    };
+    if !possible.is_empty() {
+        let _ = write!(meaning, ": {}", possible.join(", "));
+    }
+    if let Some(default) = arg.get_default_values().first().filter(|_| arg.get_action().takes_values()) {
+        let _ = write!(meaning, " (default: `{}`)", default.to_string_lossy());
+    }
+    meaning
+}
+
+fn write_fields(text: &mut String, prefix: &str, fields: &[Field]) {
+    for field in fields {
+        let _ = writeln!(text, "| `{prefix}{}` | {} | {} |", field.name, field.shape, field.doc.trim());
+        let inside = if field.shape.starts_with("list") { "[]." } else { "." };
+        write_fields(text, &format!("{prefix}{}{inside}", field.name), &field.fields);
+    }
+}
+
+/// The text of `docs/errors.md`.
+pub fn errors() -> String {
+    let mut text = format!("# Errors and exit codes\n\n{MADE_FROM}\n");
+    text.push_str(
+        "An error says what failed and on which object, then why, then what to do:\n\n\
+         ```text\n\
+         error: cannot open /backup/etcd.db\n  cause: No such file or directory\n\
+         ```\n\n\
+         Every error has a kind. Commands, documents and programs use the same words for it, and it gives the exit\n\
+         code. A finding, a refusal and a half success never exit 0.\n\n\
+         | Exit | Kind | Means | Who acts | Try again? |\n|---|---|---|---|---|\n\
+         | 0 | | success | | |\n\
+         | 1 | | it finished, and there is something to look at | the person who asks | no |\n",
+    );
+    for row in &KINDS {
+        let _ = writeln!(text, "| {} | `{}` | {} | {} | {} |", row.code, row.name, row.means, row.who, row.retried);
+    }
+    let _ = writeln!(text, "| {ASSERTION} | | a defect in refloat: something it relies on did not hold | us | no |");
+    text.push_str("\n## What ends how\n\n| Command | What happened | Exit |\n|---|---|---|\n");
+    for (command, happened, exit) in ENDINGS {
+        let _ = writeln!(text, "| {command} | {happened} | {exit} |");
+    }
+    text
+}
+
+/// The endings that people ask about.
+const ENDINGS: &[(&str, &str, &str)] = &[
+    ("all", "an unknown command or flag, a value that makes no sense, a point that is no revision", "2"),
+    ("all", "`SRC` does not exist, or is a folder without `member/snap/db`", "3"),
+    ("all", "a revision that is newer than the data, or compacted away", "3"),
+    ("all but `verify`", "`SRC` is damaged where the command has to read", "4"),
+    ("all", "`SRC` is empty, no etcd database, or cannot be unwrapped", "4"),
+    ("all", "`SRC` is a URL", "5"),
+    ("all", "a running etcd holds `SRC`; it was changed while it was read", "6"),
+    ("all", "`SRC` may not be read, or what is to be written may not be", "8"),
+    ("all", "the reader of the output went away (`refloat keys … \\| head`)", "as if it had not"),
+    ("`verify`", "nothing is wrong", "0"),
+    ("`verify`", "there are findings, of any severity: damage, inconsistency, a digest that differs", "1"),
+    ("`diff`", "the two states are the same", "0"),
+    ("`diff`", "they differ", "1"),
+    ("`get`", "the key does not exist at that point, or was deleted", "3"),
+    ("`history`", "the key has no history in the data", "3"),
+    ("`keys`", "no key begins with the prefix", "0"),
+    ("`restore`, `export`, `defrag`", "the target exists already", "6"),
+    ("`restore`, `export`", "the digest of the snapshot differs, and `--skip-hash-check` is not given", "4"),
+    ("`restore`", "the version that is asked for cannot hold what is in the data", "5"),
+    ("`restore`, `export`, `defrag`", "the disk is full; nothing is left behind", "7"),
+    ("`undo`", "there is nothing that a restore replaced", "3"),
+];

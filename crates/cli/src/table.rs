@@ -1,0 +1,80 @@
+//! Columns that line up.
+
+use std::fmt::{self, Display, Formatter};
+
+/// Rows of cells; every column but the last is as wide as its widest cell.
+#[derive(Debug, Default)]
+pub struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table that begins with a row of names.
+    pub fn with_header<const N: usize>(names: [&str; N]) -> Self {
+        Self { rows: vec![names.map(String::from).to_vec()] }
+    }
+
+    /// Adds a row.
+    pub fn row<const N: usize>(&mut self, cells: [String; N]) {
+        self.rows.push(cells.to_vec());
+    }
+
+    /// Adds a name and what it is.
+    pub fn fact(&mut self, name: &str, value: impl Display) {
+        self.row([name.into(), value.to_string()]);
+    }
+}
+
+impl Display for Table {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width = |column: usize| {
+            self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        for (number, row) in self.rows.iter().enumerate() {
+            if number > 0 {
+                writeln!(f)?;
+            }
+            let mut line = String::new();
+            for (cell, width) in row.iter().zip(&widths) {
+                line.push_str(&format!("{cell:<width$}  "));
+            }
+            f.write_str(line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+/// A size for people: exact where it is small.
+pub fn bytes(size: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    let mut scaled = size as f64;
+    let mut unit = "B";
+    for next in UNITS {
+        if scaled < 1024.0 {
+            break;
+        }
+        scaled /= 1024.0;
+        unit = next;
+    }
+    if unit == "B" { format!("{size} B") } else { format!("{scaled:.1} {unit}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up_and_no_line_ends_in_blanks() {
+        let mut table = Table::with_header(["KEY", "SIZE", ""]);
+        table.row(["a".into(), "100".into(), String::new()]);
+        table.row(["städte".into(), "7".into(), "x".into()]);
+        assert_eq!(table.to_string(), "KEY     SIZE\na       100\nstädte  7     x");
+    }
+
+    #[test]
+    fn sizes_have_one_decimal() {
+        assert_eq!([0, 1023, 1536, 5 << 30].map(bytes), ["0 B", "1023 B", "1.5 KiB", "5.0 GiB"]);
+    }
+}

@@ -1,0 +1,32 @@
+//! The documents that are made from the program are those in the tree.
+
+use std::path::Path;
+
+#[track_caller]
+fn check(file: &str, made: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(file);
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, made).unwrap();
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        written == made,
+        "docs/{file} is not what the program says: UPDATE_DOCS=1 cargo test -p cli --test reference"
+    );
+}
+
+#[test]
+fn the_reference_of_commands_is_what_the_program_says() {
+    check("reference/cli.md", &cli::reference::cli());
+}
+
+#[test]
+fn the_table_of_errors_is_what_the_program_says() {
+    check("errors.md", &cli::reference::errors());
+}
+
+#[test]
+fn the_definition_of_arguments_holds_together() {
+    cli::command().debug_assert();
+}
