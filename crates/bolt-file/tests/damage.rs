@@ -10,9 +10,7 @@ mod hand;
 
 use bolt_file::check::Severity;
 use exercise::{agree, exercise};
-use hand::{Data, Hand, bucket, inline, meta, pair};
-
-const PAGE: usize = 1024;
+use hand::{SAMPLE_PAGE_SIZE as PAGE, meta, sample};
 
 /// The number of pages of [`sample`].
 const PAGES: u64 = 18;
@@ -20,40 +18,6 @@ const FREELIST: usize = 2;
 const FREE: [usize; 2] = [3, 4];
 /// Pages that hold nothing but a value that began on the page before them.
 const INSIDE_VALUE: [usize; 2] = [7, 8];
-
-/// A file with all there is, and where its values are.
-///
-/// ```text
-/// 2      free list: 3, 4
-/// 17     root: inline bucket `inline`, bucket `key`, bucket `outer`
-/// 14       `key`: branch
-/// 12         branch: leaves 5 (k000 to k003) and 6 (k004 to k007, overflows to 9)
-/// 13         branch: leaves 10 (k008 to k011) and 11 (k012 to k015)
-/// 16       `outer`: leaf with bucket `nested`
-/// 15         `nested`: leaf
-/// ```
-fn sample() -> (Vec<u8>, Data) {
-    let key = |n: usize| format!("k{n:03}");
-    let value = |n: usize| vec![b'a' + n as u8; 40 + n];
-    let mut file = Hand::new(PAGE);
-    file.freelist(&[3, 4]);
-    file.blank();
-    file.blank();
-    let leaf = |file: &mut Hand, from: usize, large: usize| {
-        let pairs = (from..from + 4).map(|n| pair(key(n), if n == large { vec![b'x'; 3000] } else { value(n) }));
-        file.leaf(&pairs.collect::<Vec<_>>())
-    };
-    let leaves = [leaf(&mut file, 0, 99), leaf(&mut file, 4, 6), leaf(&mut file, 8, 99), leaf(&mut file, 12, 99)];
-    let left = file.branch(&[(b"k000", leaves[0]), (b"k004", leaves[1])]);
-    let right = file.branch(&[(b"k008", leaves[2]), (b"k012", leaves[3])]);
-    let tree = file.branch(&[(b"k000", left), (b"k008", right)]);
-    let nested = file.leaf(&[pair("n1", "one"), pair("n2", "two")]);
-    let outer = file.leaf(&[bucket("nested", nested), pair("o", "value")]);
-    let small = inline("inline", vec![pair("i1", "one"), pair("i2", "two")]);
-    let root = file.leaf(&[small, bucket("key", tree), bucket("outer", outer)]);
-    let data = file.data.clone();
-    (file.finish(root, Some(2)), data)
-}
 
 /// What a check of `bytes` says, a finding per line.
 fn findings(bytes: Vec<u8>) -> Vec<String> {

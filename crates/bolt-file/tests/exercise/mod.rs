@@ -4,26 +4,19 @@
 //! - what a check calls sound reads the same in both directions, in order, and is found by key;
 //! - a scan of a sound bucket shows the entries of its cursor.
 
+#![allow(dead_code, reason = "each test uses its part")]
+
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bolt_file::check::Report;
 use bolt_file::scan::{Direction, KeyRange, SpanReader};
-use bolt_file::{BoltFile, Bucket, Error, check};
+use bolt_file::{BoltFile, Bucket, Cursor, Entry, Error, check};
 
 /// Buckets of each level that are walked, for many may lead to the same pages.
 const BUCKETS: usize = 16;
 /// Levels of buckets in buckets that are walked.
 const LEVELS: usize = 3;
-
-/// Holds that two threads find a file sound if one does.
-pub(crate) fn agree(bytes: Vec<u8>) {
-    let Ok(file) = BoltFile::open(Arc::new(bytes)) else { return };
-    let [alone, together] = [1, 2].map(|threads| check(&file, threads).unwrap().is_sound());
-    assert_eq!(alone, together);
-}
-
-type Pairs = Vec<(Vec<u8>, Vec<u8>, bool)>;
 
 /// What a check says of `bytes`, if they can be opened.
 pub(crate) fn exercise(bytes: Vec<u8>) -> Option<Report> {
@@ -35,76 +28,84 @@ pub(crate) fn exercise(bytes: Vec<u8>) -> Option<Report> {
     Some(report)
 }
 
+/// Holds that two threads find a file sound if one does.
+pub(crate) fn agree(bytes: Vec<u8>) {
+    let Ok(file) = BoltFile::open(Arc::new(bytes)) else { return };
+    let [alone, together] = [1, 2].map(|threads| check(&file, threads).unwrap().is_sound());
+    assert_eq!(alone, together);
+}
+
+type Pair = (Vec<u8>, Vec<u8>, bool);
+
+/// Reads all of `bucket` in every way, and of a sound one holds that all ways agree.
 fn walk(bucket: &Bucket, levels: usize, sound: bool) {
-    let forwards = forwards(bucket);
-    let backwards = backwards(bucket);
-    let scanned = [Direction::Forwards, Direction::Backwards].map(|direction| scan(bucket, direction));
+    let mut names = Vec::new();
+    // Values of a broken file may overlap, and be far more together than the file is.
+    let mut ways: [Vec<Pair>; 4] = Default::default();
+    let [forwards, backwards, scanned, scanned_back] = &mut ways;
+    let ended = [
+        step_through(bucket, Cursor::next, &mut |entry| {
+            if entry.is_bucket && names.len() < BUCKETS {
+                names.push(entry.key.to_vec());
+            }
+            keep(forwards, entry, sound);
+        }),
+        step_through(bucket, Cursor::previous, &mut |entry| keep(backwards, entry, sound)),
+        scan(bucket, Direction::Forwards, &mut |entry| keep(scanned, entry, sound)),
+        scan(bucket, Direction::Backwards, &mut |entry| keep(scanned_back, entry, sound)),
+    ];
     let found = bucket.get(b"k");
     if sound {
-        let (forwards, mut backwards) = (forwards.as_ref().unwrap(), backwards.unwrap());
-        backwards.reverse();
-        assert!(forwards.is_sorted_by(|a, b| a.0 < b.0), "keys ascend");
-        assert_eq!(*forwards, backwards);
-        for scanned in scanned {
-            assert_eq!(scanned.unwrap(), *forwards);
-        }
         found.unwrap();
+        ended.into_iter().for_each(Result::unwrap);
+        backwards.reverse();
+        scanned_back.sort();
+        assert!(forwards.is_sorted_by(|a, b| a.0 < b.0), "keys ascend");
+        assert!(forwards == backwards && forwards == scanned && forwards == scanned_back);
         seek_each(bucket, forwards);
     }
-    if levels > 0 {
-        for (name, ..) in forwards.unwrap_or_default().iter().filter(|(.., is_bucket)| *is_bucket).take(BUCKETS) {
-            match bucket.bucket(name) {
-                Ok(Some(inner)) => walk(&inner, levels - 1, sound),
-                Ok(None) | Err(_) => assert!(!sound, "a bucket that is there is found"),
-            }
+    for name in names.iter().filter(|_| levels > 0) {
+        match bucket.bucket(name) {
+            Ok(Some(inner)) => walk(&inner, levels - 1, sound),
+            Ok(None) | Err(_) => assert!(!sound, "a bucket that is there is found"),
         }
     }
 }
 
-fn forwards(bucket: &Bucket) -> Result<Pairs, Error> {
-    let mut cursor = bucket.cursor();
-    let mut pairs = Pairs::new();
-    while let Some(entry) = cursor.next()? {
+fn keep(pairs: &mut Vec<Pair>, entry: Entry<'_>, sound: bool) {
+    if sound {
         pairs.push((entry.key.to_vec(), entry.value.to_vec(), entry.is_bucket));
     }
-    Ok(pairs)
 }
 
-fn backwards(bucket: &Bucket) -> Result<Pairs, Error> {
+fn step_through(
+    bucket: &Bucket,
+    step: for<'c> fn(&'c mut Cursor) -> Result<Option<Entry<'c>>, Error>,
+    visit: &mut dyn FnMut(Entry<'_>),
+) -> Result<(), Error> {
     let mut cursor = bucket.cursor();
-    let mut pairs = Pairs::new();
-    while let Some(entry) = cursor.previous()? {
-        pairs.push((entry.key.to_vec(), entry.value.to_vec(), entry.is_bucket));
+    while let Some(entry) = step(&mut cursor)? {
+        visit(entry);
     }
-    Ok(pairs)
+    Ok(())
 }
 
-/// What a scan shows, in key order.
-fn scan(bucket: &Bucket, direction: Direction) -> Result<Pairs, Error> {
+fn scan(bucket: &Bucket, direction: Direction, visit: &mut dyn FnMut(Entry<'_>)) -> Result<(), Error> {
     let mut reader = SpanReader::new(bucket.file());
-    let mut leaves = Vec::new();
-    let mut spans = bucket.spans(KeyRange::default())?;
-    if direction == Direction::Backwards {
-        spans.reverse();
-    }
-    for span in &spans {
-        let _ = reader.leaves(span, direction, &mut |leaf| {
-            let mut pairs = Pairs::new();
+    for span in bucket.spans(KeyRange::default())? {
+        let _ = reader.leaves(&span, direction, &mut |leaf| {
             for index in 0..leaf.len() {
-                let entry = leaf.get(index).map_err(Error::from)?;
-                pairs.extend(entry.map(|entry| (entry.key.to_vec(), entry.value.to_vec(), entry.is_bucket)));
+                if let Some(entry) = leaf.get(index).map_err(Error::from)? {
+                    visit(entry);
+                }
             }
-            leaves.push(pairs);
             Ok::<_, Error>(ControlFlow::Continue(()))
         })?;
     }
-    if direction == Direction::Backwards {
-        leaves.reverse();
-    }
-    Ok(leaves.concat())
+    Ok(())
 }
 
-fn seek_each(bucket: &Bucket, pairs: &Pairs) {
+fn seek_each(bucket: &Bucket, pairs: &[Pair]) {
     let mut cursor = bucket.cursor();
     for (key, value, _) in pairs {
         let entry = cursor.seek(key).unwrap().unwrap();

@@ -42,6 +42,43 @@ pub(crate) fn inline(name: &str, elements: Vec<Element>) -> Element {
     Element::Inline(name.as_bytes().to_vec(), elements)
 }
 
+/// The page size of [`sample`].
+pub(crate) const SAMPLE_PAGE_SIZE: usize = 1024;
+
+/// A file with all there is, and where its values are.
+///
+/// ```text
+/// 2      free list: 3, 4
+/// 17     root: inline bucket `inline`, bucket `key`, bucket `outer`
+/// 14       `key`: branch
+/// 12         branch: leaves 5 (k000 to k003) and 6 (k004 to k007, overflows to 9)
+/// 13         branch: leaves 10 (k008 to k011) and 11 (k012 to k015)
+/// 16       `outer`: leaf with bucket `nested`
+/// 15         `nested`: leaf
+/// ```
+pub(crate) fn sample() -> (Vec<u8>, Data) {
+    let key = |n: usize| format!("k{n:03}");
+    let value = |n: usize| vec![b'a' + n as u8; 40 + n];
+    let mut file = Hand::new(SAMPLE_PAGE_SIZE);
+    file.freelist(&[3, 4]);
+    file.blank();
+    file.blank();
+    let leaf = |file: &mut Hand, from: usize, large: usize| {
+        let pairs = (from..from + 4).map(|n| pair(key(n), if n == large { vec![b'x'; 3000] } else { value(n) }));
+        file.leaf(&pairs.collect::<Vec<_>>())
+    };
+    let leaves = [leaf(&mut file, 0, 99), leaf(&mut file, 4, 6), leaf(&mut file, 8, 99), leaf(&mut file, 12, 99)];
+    let left = file.branch(&[(b"k000", leaves[0]), (b"k004", leaves[1])]);
+    let right = file.branch(&[(b"k008", leaves[2]), (b"k012", leaves[3])]);
+    let tree = file.branch(&[(b"k000", left), (b"k008", right)]);
+    let nested = file.leaf(&[pair("n1", "one"), pair("n2", "two")]);
+    let outer = file.leaf(&[bucket("nested", nested), pair("o", "value")]);
+    let small = inline("inline", vec![pair("i1", "one"), pair("i2", "two")]);
+    let root = file.leaf(&[small, bucket("key", tree), bucket("outer", outer)]);
+    let data = file.data.clone();
+    (file.finish(root, Some(2)), data)
+}
+
 impl Hand {
     pub(crate) fn new(page_size: usize) -> Self {
         Self { page_size, bytes: vec![0; 2 * page_size], data: Data::default() }
@@ -116,6 +153,16 @@ pub(crate) fn meta(page: u64, page_size: u32, longs: [u64; 5]) -> Vec<u8> {
     let hash = fnv(&bytes[16..72]);
     bytes.extend(hash.to_le_bytes());
     bytes
+}
+
+/// Makes page 0 a meta page that opens, with whatever else stands there.
+pub(crate) fn mend_meta(bytes: &mut [u8], page_size: u32) {
+    let Some(meta) = bytes.get_mut(..80) else { return };
+    for (word, at) in [(0xED0C_DAED, 16), (2, 20), (page_size, 24)] {
+        meta[at..at + 4].copy_from_slice(&u32::to_le_bytes(word));
+    }
+    let hash = fnv(&meta[16..72]);
+    meta[72..].copy_from_slice(&hash.to_le_bytes());
 }
 
 pub(crate) fn header(id: u64, flags: u16, count: usize, overflow: usize) -> Vec<u8> {

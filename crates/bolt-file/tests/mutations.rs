@@ -1,0 +1,108 @@
+//! A short run of what the fuzz targets do without end: the files of their corpus, changed at random, are survived.
+//!
+//! `FUZZ_SEED` chooses other changes. A failure prints the seed that makes the same ones again.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::print_stderr)]
+
+mod exercise;
+mod hand;
+
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::thread;
+
+use exercise::{agree, exercise};
+use hand::{SAMPLE_PAGE_SIZE as PAGE, mend_meta, sample};
+
+const ROUNDS: u64 = 30_000;
+
+#[test]
+fn files_changed_at_random_are_survived() {
+    let first = env::var("FUZZ_SEED").map_or(0x5eed, |seed| seed.parse().unwrap());
+    let corpus = corpus();
+    for seed in first..first + ROUNDS {
+        let _told = TellSeed(seed);
+        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let mut bytes = corpus[random.below(corpus.len())].clone();
+        for _ in 0..=random.below(6) {
+            change(&mut bytes, &mut random);
+        }
+        if random.below(8) > 0 {
+            mend_meta(&mut bytes, PAGE as u32);
+        }
+        if seed.is_multiple_of(16) {
+            agree(bytes.clone());
+        }
+        exercise(bytes);
+    }
+}
+
+#[test]
+fn the_corpus_holds_the_sample() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/walk/sample");
+    assert!(fs::read(file).unwrap() == sample().0, "the sample has changed, write it to the corpus");
+}
+
+/// The seeds of all targets.
+fn corpus() -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
+    let targets = fs::read_dir(folder).unwrap().map(|target| target.unwrap().path());
+    let mut files: Vec<_> =
+        targets.flat_map(|target| fs::read_dir(target).unwrap().map(|file| file.unwrap().path())).collect();
+    files.sort();
+    files.iter().map(|file| fs::read(file).unwrap()).collect()
+}
+
+/// One change: a bit, a number that hurts, a page somewhere else, bytes gone.
+fn change(bytes: &mut Vec<u8>, random: &mut Random) {
+    const HURTFUL: [u64; 10] = [0, 1, 2, 3, 16, 0x7fff, 0xffff, 0x7fff_ffff, 0xffff_ffff, u64::MAX];
+    let pages = bytes.len() / PAGE;
+    if pages == 0 {
+        return;
+    }
+    // Headers and elements, more often than data.
+    let page = random.below(pages) * PAGE;
+    let stretch = if random.below(4) == 0 { PAGE } else { 128 };
+    let at = page + random.below(stretch);
+    match random.below(10) {
+        0..4 => bytes[at] ^= 1 << random.below(8),
+        4..6 => {
+            let number = HURTFUL[random.below(HURTFUL.len())].wrapping_add(random.below(2) as u64);
+            let len = [1, 2, 4, 8][random.below(4)].min(bytes.len() - at);
+            bytes[at..at + len].copy_from_slice(&number.to_le_bytes()[..len]);
+        }
+        6..8 => bytes[at] = random.below(pages + 1) as u8,
+        8 => {
+            let to = random.below(pages) * PAGE;
+            bytes.copy_within(page..page + PAGE, to);
+            // So that it is taken for the page it replaced.
+            if random.below(2) == 0 {
+                bytes[to..to + 8].copy_from_slice(&((to / PAGE) as u64).to_le_bytes());
+            }
+        }
+        _ => bytes.truncate(at),
+    }
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as usize % limit
+    }
+}
+
+/// Prints the seed if the round panics.
+struct TellSeed(u64);
+
+impl Drop for TellSeed {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("again with FUZZ_SEED={}", self.0);
+        }
+    }
+}
