@@ -4,9 +4,11 @@
 
 mod compaction;
 mod diff;
+mod facts;
 mod hash;
 mod history;
 mod live;
 mod model;
 mod real_files;
 mod scan;
+mod soundness;

@@ -1,0 +1,67 @@
+//! Whether a database is consistent: each record by itself, each change with what came before it, and the tables
+//! with each other.
+//!
+//! The pages below are checked by [`bolt_file::check`], the whole key space against a live cluster by
+//! [`crate::hash`]. What is checked here is what would show a lost, doubled or invented change, or a table that does
+//! not fit. Up to the compact revision history has holes, and nothing follows from what is not there.
+//!
+//! One pass in revision order, parsed on all cores. Of each live key it remembers 24 bytes and a fingerprint: 47 to
+//! 94 bytes per key, see [`crate::fingerprint`].
+
+mod finding;
+mod records;
+mod tables;
+
+pub use bolt_file::check::Severity;
+pub use finding::Finding;
+
+use crate::database::Database;
+use crate::error::Error;
+
+/// What a check found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// What is wrong: up to a thousand findings of each severity, in the order of the file.
+    pub findings: Vec<Finding>,
+    /// Findings beyond those.
+    pub further: u64,
+}
+
+impl Report {
+    /// The gravest severity among the findings.
+    pub fn worst(&self) -> Option<Severity> {
+        self.findings.iter().map(Finding::severity).max()
+    }
+}
+
+/// Checks all of `database`. Fails only if it cannot be read; what contradicts the format is a finding.
+pub fn check(database: &Database) -> Result<Report, Error> {
+    let mut findings = Findings::default();
+    tables::check(database.tables(), &mut findings);
+    records::check(database, &mut findings)?;
+    Ok(Report { findings: findings.kept, further: findings.further })
+}
+
+/// How many findings of each severity are kept.
+const KEPT: usize = 1000;
+
+/// Findings in the making.
+#[derive(Default)]
+struct Findings {
+    kept: Vec<Finding>,
+    further: u64,
+    /// How many are kept of each severity.
+    counts: [usize; 3],
+}
+
+impl Findings {
+    fn add(&mut self, finding: Finding) {
+        match self.counts.get_mut(finding.severity() as usize) {
+            Some(count) if *count < KEPT => {
+                *count += 1;
+                self.kept.push(finding);
+            }
+            _ => self.further += 1,
+        }
+    }
+}

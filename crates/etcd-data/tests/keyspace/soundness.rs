@@ -1,0 +1,283 @@
+//! Sound databases have no findings; each way of being wrong has its own, and only it.
+
+use etcd_data::key_value::ValueFault;
+use etcd_data::raft::ConfState;
+use etcd_data::soundness::{Finding, Severity, check};
+use etcd_data::tables::{Alarm, Lease, Member, TableFault, User};
+use etcd_data::{Database, LeaseId, MemberId, RevKey, Revision, Source};
+use testkit::fixtures;
+
+use super::model::{Model, Op, Random, Stored, database_of};
+
+fn findings(database: &Database) -> Vec<Finding> {
+    let report = check(database).unwrap();
+    assert_eq!(report.further, 0);
+    report.findings
+}
+
+fn at(main: i64, sub: i64) -> RevKey {
+    RevKey { main: Revision(main), sub, tombstone: false }
+}
+
+/// Three keys and a deletion, compacted at 4: revision 2 is gone, 3 and 4 are what is left of before, 5 to 8 are whole.
+fn small() -> Model {
+    let mut model = Model::new();
+    model.put("a", "1").put("a", "2").put("b", "1");
+    model.txn(&[Op::Put(b"a", b"3", 0), Op::Put(b"c", b"1", 0)]).put("a", "4").delete("b").put("b", "2");
+    model.compact(4, true);
+    model
+}
+
+/// What is found after `change` to the small database's records.
+fn after(change: impl FnOnce(&mut Vec<Stored>)) -> Vec<Finding> {
+    let mut model = small();
+    change(&mut model.records);
+    findings(&model.database())
+}
+
+/// What is found after `change` to its tables.
+fn with_tables(change: impl FnOnce(&mut Model)) -> Vec<Finding> {
+    let mut model = small();
+    change(&mut model);
+    findings(&model.database())
+}
+
+#[test]
+fn whatever_transactions_and_compactions_lead_to_is_sound() {
+    assert_eq!(findings(&Model::new().database()), []);
+    for seed in 0..10 {
+        let mut random = Random::new(seed);
+        let mut model = Model::random(&mut random, if seed == 0 { 6000 } else { 200 });
+        model.tables.put_lease(&Lease { id: -7, ttl_seconds: 60, remaining_seconds: 0 });
+        let tail = random.below(30) as usize;
+        assert_eq!(findings(&model.database_with_tail(tail)), []);
+        for at in [model.current / 3, model.current / 2] {
+            model.compact(at, seed % 2 == 0);
+            assert_eq!(findings(&model.database_with_tail(tail)), []);
+        }
+    }
+}
+
+#[test]
+fn stopped_real_servers_left_sound_databases() {
+    let scratch = tempfile::tempdir().unwrap();
+    for name in fixtures::DATA_DIRS.into_iter().filter(|name| name.ends_with("clean")) {
+        let folder = fixtures::data_dir(name);
+        let source = Source::open(folder.path(), scratch.path()).unwrap();
+        assert_eq!(findings(&source.database), [], "{name}");
+    }
+}
+
+#[test]
+fn a_missing_revision_is_a_gap_and_a_missing_change_is_named() {
+    let version = |at, key: &str, (create, version), (expected_create, expected_version)| Finding::Version {
+        at,
+        key: key.into(),
+        create: Revision(create),
+        version,
+        expected_create: Revision(expected_create),
+        expected_version,
+    };
+    assert_eq!(
+        after(|records| records.retain(|record| record.at.main.0 != 6)),
+        [Finding::Gap { at: RevKey { tombstone: true, ..at(7, 0) }, after: Revision(5) }]
+    );
+    assert_eq!(
+        after(|records| records.retain(|record| record.at != at(5, 0))),
+        [Finding::ChangeMissing { at: at(5, 1), expected: 0 }, version(at(6, 0), "a", (2, 4), (2, 3))]
+    );
+    assert_eq!(
+        after(|records| records.retain(|record| record.at.main.0 != 5)),
+        [Finding::Gap { at: at(6, 0), after: Revision(4) }, version(at(6, 0), "a", (2, 4), (2, 3))]
+    );
+    assert_eq!(after(|records| records.retain(|record| record.at.main.0 != 8)), []);
+}
+
+#[test]
+fn numbers_that_do_not_follow_from_history_are_named() {
+    let changed = |main: i64, change: fn(&mut Stored)| {
+        after(|records| change(records.iter_mut().find(|record| record.at.main.0 == main).unwrap()))
+    };
+    let version = |create: i64, version| Finding::Version {
+        at: at(8, 0),
+        key: b"b".into(),
+        create: Revision(create),
+        version,
+        expected_create: Revision(8),
+        expected_version: 1,
+    };
+    assert_eq!(changed(8, |record| record.version = 2), [version(8, 2)]);
+    assert_eq!(changed(8, |record| record.create = 4), [version(4, 1)]);
+    let impossible = |create: i64, version| Finding::Impossible {
+        at: at(4, 0),
+        key: b"b".into(),
+        create: Revision(create),
+        version,
+    };
+    assert_eq!(changed(4, |record| record.version = 0), [impossible(4, 0)]);
+    assert_eq!(changed(4, |record| record.version = 2), [impossible(4, 2)]);
+    assert_eq!(changed(4, |record| record.create = 5), [impossible(5, 1)]);
+    assert_eq!(changed(4, |record| record.version = i64::MIN).first(), Some(&impossible(4, i64::MIN)));
+    let nothing = Finding::DeletesNothing { at: RevKey { tombstone: true, ..at(7, 0) }, key: b"x".into() };
+    let found = changed(7, |record| record.key = b"x".into());
+    assert_eq!(found.first(), Some(&nothing));
+}
+
+#[test]
+fn entries_that_cannot_be_read_are_named_and_the_rest_is_checked() {
+    let mut entries: Vec<(Vec<u8>, Vec<u8>)> =
+        small().records.iter().map(|record| (record.at.encode().to_vec(), record.encoded())).collect();
+    entries.last_mut().unwrap().1 = vec![0x0a, 9];
+    entries.push((b"rubbish".into(), Vec::new()));
+    let found = findings(&database_of(entries, &small().tables));
+    let unreadable = Finding::Unreadable { at: at(8, 0), fault: ValueFault::CutShort };
+    assert_eq!(found, [unreadable, Finding::NoRevision { entry: "rubbish".into() }]);
+    assert!(found.iter().all(|finding| finding.severity() == Severity::Fatal));
+}
+
+#[test]
+fn a_put_that_says_another_revision_is_named() {
+    let mut entries: Vec<(Vec<u8>, Vec<u8>)> =
+        small().records.iter().map(|record| (record.at.encode().to_vec(), record.encoded())).collect();
+    let moved = Stored { at: at(9, 0), ..small().records.last().unwrap().clone() };
+    entries.last_mut().unwrap().1 = moved.encoded();
+    let expected = [Finding::ModRevision { at: at(8, 0), found: Revision(9) }];
+    assert_eq!(findings(&database_of(entries, &small().tables)), expected);
+}
+
+#[test]
+fn records_out_of_order_are_named() {
+    let mut model = small();
+    let tail = model.records.clone();
+    model.records.push(tail.last().unwrap().clone());
+    let found = findings(&model.database_with_tail(1));
+    assert!(found.contains(&Finding::OutOfOrder { at: at(8, 0), before: at(8, 0) }), "{found:?}");
+}
+
+#[test]
+fn a_lease_that_live_keys_name_must_exist() {
+    let mut model = Model::new();
+    model.txn(&[Op::Put(b"a", b"", -7), Op::Put(b"b", b"", -7), Op::Put(b"c", b"", 5), Op::Put(b"d", b"", 6)]);
+    model.delete("c").put("d", "");
+    let missing = |keys| Finding::LeaseMissing { lease: LeaseId(-7), keys };
+    assert_eq!(findings(&model.database()), [missing(2)]);
+    model.delete("a");
+    assert_eq!(findings(&model.database()), [missing(1)]);
+    model.tables.put_lease(&Lease { id: -7, ttl_seconds: 60, remaining_seconds: 0 });
+    assert_eq!(findings(&model.database()), []);
+}
+
+#[test]
+fn compactions_that_do_not_add_up_are_named() {
+    let pending = with_tables(|model| {
+        model.mark(5, 4);
+    });
+    assert_eq!(pending, [Finding::CompactionPending { scheduled: Revision(5) }]);
+    let (finished, scheduled) = (Revision(5), Revision(4));
+    assert_eq!(
+        with_tables(|model| {
+            model.mark(4, 5);
+        }),
+        [Finding::FinishedUnscheduled { finished, scheduled }]
+    );
+    let (last, compact) = (Revision(8), Revision(1000));
+    assert_eq!(
+        with_tables(|model| {
+            model.mark(1000, 1000);
+        }),
+        [Finding::EndsBeforeCompaction { last, compact }]
+    );
+}
+
+#[test]
+fn a_raised_revision_is_sound() {
+    let mut model = small();
+    model.records.push(Stored { at: at(1000, 0), key: vec![], value: vec![], create: 0, version: 0, lease: 0 });
+    let mut entries: Vec<_> =
+        model.records.iter().map(|record| (record.at.encode().to_vec(), record.encoded())).collect();
+    entries.last_mut().unwrap().1.clear();
+    model.mark(1000, 1000);
+    assert_eq!(findings(&database_of(entries, &model.tables)), []);
+}
+
+#[test]
+fn tables_that_do_not_fit_together_are_named() {
+    let member = |id| Member { id, peer_urls: vec![], is_learner: false, name: String::new(), client_urls: vec![] };
+    let user = |name: &str, role: &str| User { name: name.into(), roles: vec![role.into()], ..User::default() };
+    let differ = with_tables(|model| {
+        model.tables.put_member(&member(1));
+        model.tables.set_conf_state(Some(&ConfState { voters: vec![1, 2], ..ConfState::default() }));
+    });
+    let (one, two) = (MemberId(1), MemberId(2));
+    assert_eq!(differ, [Finding::MembersDiffer { members: vec![one], raft: vec![one, two] }]);
+    let removed = with_tables(|model| {
+        model.tables.remove_member(one);
+        model.tables.put_member(&member(1));
+    });
+    assert_eq!(removed, [Finding::RemovedMember(one)]);
+    let no_root = with_tables(|model| {
+        model.tables.set_auth_enabled(true);
+        model.tables.put_user(&user("root", "reader"));
+    });
+    assert_eq!(no_root, [Finding::RoleMissing { user: "root".into(), role: "reader".into() }, Finding::NoRootUser]);
+    let root = with_tables(|model| {
+        model.tables.set_auth_enabled(true);
+        model.tables.put_user(&user("root", "root"));
+    });
+    assert_eq!(root, []);
+    let alarms = with_tables(|model| {
+        for kind in [1, 2, 3] {
+            model.tables.put_alarm(Alarm { member: 1, kind });
+        }
+    });
+    let unknown = Finding::UnknownAlarm { member: one, kind: 3 };
+    assert_eq!(alarms, [Finding::NoSpace(one), Finding::CorruptAlarm(one), unknown]);
+    assert_eq!(
+        with_tables(|model| model.tables.set_storage_version(Some("3.6.0"))),
+        [Finding::VersionWithoutTerm { version: "3.6.0".into() }]
+    );
+}
+
+#[test]
+fn what_no_version_knows_is_named_and_harmless() {
+    let found = with_tables(|model| {
+        model.tables.bucket_mut("other");
+        model.tables.bucket_mut("meta").insert(b"new".into(), b"1".into());
+    });
+    assert_eq!(found, [Finding::UnknownBucket("other".into()), Finding::UnknownMark("new".into())]);
+    assert!(found.iter().all(|finding| finding.severity() == Severity::Harmless));
+}
+
+#[test]
+fn records_of_tables_that_cannot_be_understood_are_named() {
+    let broken = [
+        ("alarm", "\u{1}", "an alarm"),
+        ("auth", "authRevision", "8 bytes"),
+        ("authRoles", "x", "a role"),
+        ("authUsers", "x", "a user"),
+        ("cluster", "downgrade", "a downgrade in JSON"),
+        ("lease", "12345678", "a lease under its id"),
+        ("members", "x", "a member under its id"),
+        ("members_removed", "x", "a removed member's id"),
+        ("meta", "confState", "raft's members in JSON"),
+        ("meta", "consistent_index", "8 bytes"),
+        ("meta", "term", "8 bytes"),
+    ];
+    for (bucket, key, expected) in broken {
+        let found = with_tables(|model| {
+            model.tables.bucket_mut(bucket).insert(key.into(), b"\xff".into());
+        });
+        let [Finding::Table(TableFault { bucket: found_bucket, expected: found_expected, .. })] = &found[..] else {
+            panic!("{bucket} {key}: {found:?}")
+        };
+        assert_eq!((*found_bucket, *found_expected), (bucket, expected));
+    }
+}
+
+#[test]
+fn of_a_flood_of_findings_the_first_are_kept_and_the_rest_counted() {
+    let entries = (0..5000u32).map(|number| (number.to_be_bytes().to_vec(), Vec::new()));
+    let report = check(&database_of(entries, &Model::new().tables)).unwrap();
+    assert_eq!((report.findings.len(), report.further), (1000, 4000));
+    assert_eq!(report.worst(), Some(Severity::Fatal));
+}
