@@ -5,8 +5,10 @@ pub mod diff;
 pub mod get;
 pub mod hashkv;
 pub mod history;
+pub mod inspect;
 pub mod keys;
 pub mod man;
+pub mod verify;
 
 use clap::Subcommand;
 
@@ -19,6 +21,8 @@ use crate::ui::Ui;
 #[derive(Debug, Subcommand)]
 #[allow(missing_docs, reason = "the help text of a command stands at its arguments")]
 pub enum Command {
+    Inspect(inspect::Args),
+    Verify(verify::Args),
     Hashkv(hashkv::Args),
     Keys(keys::Args),
     Get(get::Args),
@@ -32,6 +36,8 @@ impl Command {
     /// Does it.
     pub fn run(self, ui: &mut Ui) -> Result<Exit, Failure> {
         match self {
+            Self::Inspect(args) => inspect::run(ui, &args),
+            Self::Verify(args) => verify::run(ui, &args),
             Self::Hashkv(args) => hashkv::run(ui, &args),
             Self::Keys(args) => keys::run(ui, &args),
             Self::Get(args) => get::run(ui, &args),
@@ -57,6 +63,8 @@ pub fn json_output(name: &str) -> Option<JsonOutput> {
         Some(JsonOutput { shape: T::shape(), fields: T::fields() })
     }
     match name {
+        "inspect" => of::<inspect::Inspection>(),
+        "verify" => of::<verify::Verdict>(),
         "hashkv" => of::<hashkv::Hash>(),
         "keys" => of::<Vec<keys::Listed>>(),
         "get" => of::<get::Found>(),

@@ -34,6 +34,11 @@ impl Failure {
         Self::Said { kind, message: message.into(), causes: chain(error), hint: None }
     }
 
+    /// Whether it is because of damage.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::Said { kind: Kind::Corrupt, .. })
+    }
+
     /// The same failure, with advice.
     pub fn hint(self, advice: impl Into<String>) -> Self {
         match self {

@@ -10,6 +10,7 @@ pub mod commands;
 pub mod content;
 pub mod exit;
 pub mod failure;
+pub mod finding;
 pub mod json;
 pub mod key;
 pub mod point;

@@ -1,12 +1,15 @@
 //! SRC: a path, of which the program finds out what it is.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use bolt_file::Fault;
+use bolt_file::{BoltFile, Fault};
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use etcd_data::container::ExpandError;
+use etcd_data::container::{Container, ExpandError};
+use etcd_data::error::kind_of;
 use etcd_data::source::OpenError;
 use etcd_data::view::ViewError;
 use etcd_data::{Error, Kind, Source};
@@ -54,6 +57,20 @@ impl SourceArgs {
         let path = self.path()?;
         let _reading = Reading::begin("opening", path.metadata().map_or(0, |metadata| metadata.len()));
         Source::open(path, scratch).map_err(|error| refusal(path, &error))
+    }
+
+    /// Opens only the pages of it: for a database that is too damaged to open.
+    pub fn open_pages(&self) -> Result<BoltFile, Failure> {
+        let path = self.path()?;
+        let file = if path.is_dir() { path.join("member/snap/db") } else { path.into() };
+        let unreadable =
+            |error: io::Error| Failure::because(kind_of(&error), format!("cannot open {}", file.display()), &error);
+        let opened = File::open(&file).map_err(unreadable)?;
+        let container = Container::detect(&opened).map_err(unreadable)?;
+        let expanded = container.expand(&opened, &std::env::temp_dir());
+        let expanded = expanded.map_err(|source| refusal(path, &OpenError::Expand { path: path.into(), source }))?;
+        let storage = Arc::new(expanded.unwrap_or(opened));
+        BoltFile::open(storage).map_err(|error| not_a_database(path, &error.into()))
     }
 
     /// The path, if it is one.

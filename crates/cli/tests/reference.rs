@@ -1,5 +1,7 @@
 //! The documents that are made from the program are those in the tree.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+
 use std::path::Path;
 
 #[track_caller]

@@ -36,7 +36,9 @@ sessions! {
     get
     hashkv
     history
+    inspect
     keys
+    verify
 }
 
 fn folder() -> std::path::PathBuf {
@@ -99,8 +101,13 @@ fn desk() -> tempfile::TempDir {
     put("snap.zip", "k3s/node-a/server/db/snapshots/etcd-snapshot-node-a-1795224995.zip");
     put("openshift.db", "openshift/snapshot_2026-11-21_013642.db");
 
+    put("cut-short.part", "openshift/backup-cut-short-2026-11-21_013645/snapshot_2026-11-21_013645.db.part");
+
     let whole = fs::read(desk.path().join("snap.db")).unwrap();
     fs::write(desk.path().join("cut.db"), &whole[..whole.len() / 2]).unwrap();
+    let flipped: Vec<u8> = whole.iter().enumerate().map(|(at, byte)| byte ^ u8::from(at == 70_000)).collect();
+    fs::write(desk.path().join("flipped.db"), flipped).unwrap();
+    fs::write(desk.path().join("database.db"), &whole[..whole.len() - 32]).unwrap();
     fs::write(desk.path().join("empty.db"), b"").unwrap();
     fs::write(desk.path().join("notes.txt"), "not a snapshot\n".repeat(1000)).unwrap();
     fs::create_dir(desk.path().join("folder")).unwrap();

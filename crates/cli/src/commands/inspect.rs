@@ -1,0 +1,282 @@
+//! `refloat inspect`
+
+use etcd_data::facts::Facts;
+use etcd_data::source::SourceKind;
+use etcd_data::tables::{Alarm, AlarmKind, Member};
+use etcd_data::{MemberId, Source};
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::json::documented;
+use crate::progress::Reading;
+use crate::quoted::Quoted;
+use crate::source::{SourceArgs, out_of_view};
+use crate::table::{Table, bytes};
+use crate::ui::{Format, FormatArgs, Ui};
+
+/// Tells what a snapshot, a database or a data directory is, and what is in it
+///
+/// Nothing is proven by this: `refloat verify` does that.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    source: SourceArgs,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+documented! {
+    /// What something is, and what is in it.
+    pub struct Inspection {
+        /// Where it is.
+        pub path: String,
+        /// What it is: `snapshot` (a database that ends with its digest), `database` or `data_dir`.
+        pub kind: &'static str,
+        /// What it is wrapped in: `plain`, `gzip`, `zip`, `zstd`, `zlib` or `lzw`.
+        pub container: String,
+        /// The minor version of etcd that it looks like, as in `3.5`.
+        pub etcd_version: String,
+        /// The version that all members have, as they agreed; null if it does not say.
+        pub cluster_version: Option<String>,
+        /// The version of the schema; null before 3.6.
+        pub storage_version: Option<String>,
+        /// The current revision.
+        pub revision: i64,
+        /// Where history begins; -1 if there never was a compaction.
+        pub compact_revision: i64,
+        /// The revision of a compaction that was begun and has not finished; null if there is none.
+        pub pending_compaction: Option<i64>,
+        /// Keys that there are.
+        pub live_keys: u64,
+        /// Changes that are held of all keys, deletions too.
+        pub records: u64,
+        /// Those of them that are deletions.
+        pub tombstones: u64,
+        /// Leases that there are.
+        pub leases: u64,
+        /// Keys that are attached to one.
+        pub attached_keys: u64,
+        /// The members of the cluster.
+        pub members: Vec<MemberJson>,
+        /// The alarms that stand.
+        pub alarms: Vec<AlarmJson>,
+        /// Whether users must log in.
+        pub auth_enabled: bool,
+        /// Users that there are.
+        pub users: u64,
+        /// Roles that there are.
+        pub roles: u64,
+        /// The raft index of the last entry that the database has; null if it does not say.
+        pub consistent_index: Option<u64>,
+        /// The raft term of that entry; null before 3.5.
+        pub term: Option<u64>,
+        /// The size of the file as it lies there.
+        pub file_size_bytes: u64,
+        /// The size of the database file in it.
+        pub size_bytes: u64,
+        /// How much of that holds something.
+        pub size_in_use_bytes: u64,
+        /// How much does not: what a defragmentation would give back.
+        pub waste_bytes: u64,
+        /// Where keys and bytes are, the prefixes with most bytes first.
+        pub prefixes: Vec<PrefixJson>,
+    }
+}
+
+documented! {
+    /// A member of the cluster.
+    pub struct MemberJson {
+        /// Its id in hexadecimal, as etcd shows it.
+        pub id: String,
+        /// Its name; empty until it has started once.
+        pub name: String,
+        /// Where other members reach it.
+        pub peer_urls: Vec<String>,
+        /// Where clients reach it.
+        pub client_urls: Vec<String>,
+        /// Whether it has no vote yet.
+        pub is_learner: bool,
+    }
+}
+
+documented! {
+    /// An alarm that stands.
+    pub struct AlarmJson {
+        /// The id of the member that raised it, in hexadecimal.
+        pub member: String,
+        /// What it is about: `NOSPACE`, `CORRUPT`, or a number.
+        pub alarm: String,
+    }
+}
+
+documented! {
+    /// What lies below a prefix.
+    pub struct PrefixJson {
+        /// The prefix, quoted if it is not plain text; empty for what lies below none.
+        pub prefix: String,
+        /// Keys that there are.
+        pub live_keys: u64,
+        /// Changes that are held of them, deletions too.
+        pub records: u64,
+        /// The size of those changes.
+        pub bytes: u64,
+    }
+}
+
+/// Tells it.
+pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
+    let source = args.source.open()?;
+    // Once through the records, once through the pages.
+    let reading = Reading::begin("inspecting", 2 * source.database.file().used_bytes());
+    let facts = Facts::of(&source.database).map_err(|error| out_of_view(&source.path, &error))?;
+    drop(reading);
+    let found = Inspection::of(&source, facts);
+    match args.format.format {
+        Format::Json => ui.json(&found)?,
+        Format::Text => ui.line(found.text())?,
+    }
+    Ok(Exit::Success)
+}
+
+/// The word for a kind of source in JSON.
+pub fn kind_name(kind: SourceKind) -> &'static str {
+    match kind {
+        SourceKind::Snapshot => "snapshot",
+        SourceKind::Database => "database",
+        SourceKind::DataDir => "data_dir",
+    }
+}
+
+impl Inspection {
+    fn of(source: &Source, facts: Facts) -> Self {
+        let Facts { key_space, tables, sizes, .. } = facts;
+        let prefixes = key_space.prefixes.iter().map(|found| PrefixJson {
+            prefix: if found.prefix.is_empty() { String::new() } else { Quoted(&found.prefix).to_string() },
+            live_keys: found.live_keys,
+            records: found.records,
+            bytes: found.bytes,
+        });
+        Self {
+            path: source.path.display().to_string(),
+            kind: kind_name(source.kind),
+            container: source.container.to_string(),
+            etcd_version: facts.etcd_version,
+            cluster_version: tables.cluster_version,
+            storage_version: tables.storage_version,
+            revision: facts.revision.0,
+            compact_revision: facts.compact_revision.map_or(-1, |revision| revision.0),
+            pending_compaction: facts.pending_compaction.map(|revision| revision.0),
+            live_keys: key_space.live_keys,
+            records: key_space.records,
+            tombstones: key_space.tombstones,
+            leases: tables.leases,
+            attached_keys: key_space.attached_keys,
+            members: tables.members.into_iter().map(MemberJson::of).collect(),
+            alarms: tables.alarms.iter().map(AlarmJson::of).collect(),
+            auth_enabled: tables.auth_enabled,
+            users: tables.users,
+            roles: tables.roles,
+            consistent_index: tables.consistent_index,
+            term: tables.term,
+            file_size_bytes: source.size_bytes,
+            size_bytes: sizes.size_bytes,
+            size_in_use_bytes: sizes.size_in_use_bytes,
+            waste_bytes: sizes.waste_bytes,
+            prefixes: prefixes.collect(),
+        }
+    }
+
+    fn text(&self) -> String {
+        format!("{}\n\n{}", self.facts(), self.prefixes())
+    }
+
+    fn facts(&self) -> Table {
+        let mut table = Table::default();
+        table.fact("what", self.what());
+        table.fact("etcd version", &self.etcd_version);
+        table.fact("revision", self.revision);
+        table.fact("compact revision", self.compaction());
+        table.fact("live keys", self.live_keys);
+        table.fact("records", format!("{} ({} of them deletions)", self.records, self.tombstones));
+        table.fact("leases", format!("{} ({} keys attached)", self.leases, self.attached_keys));
+        for member in &self.members {
+            table.fact("member", member.text());
+        }
+        for alarm in &self.alarms {
+            table.fact("alarm", format!("{} of member {}", alarm.alarm, alarm.member));
+        }
+        if self.auth_enabled || self.users > 0 {
+            let state = if self.auth_enabled { "on" } else { "off" };
+            table.fact("authentication", format!("{state} ({} users, {} roles)", self.users, self.roles));
+        }
+        table.fact("size", exact(self.size_bytes));
+        table.fact("in use", exact(self.size_in_use_bytes));
+        table.fact("waste", exact(self.waste_bytes));
+        table
+    }
+
+    fn what(&self) -> String {
+        let what = match self.kind {
+            "snapshot" => "snapshot file",
+            "database" => "database file, without the digest of a snapshot",
+            _ => "data directory",
+        };
+        match self.container.as_str() {
+            "plain" => what.into(),
+            container => format!("{what}, in {container} ({})", bytes(self.file_size_bytes)),
+        }
+    }
+
+    fn compaction(&self) -> String {
+        match (self.compact_revision, self.pending_compaction) {
+            (-1, _) => "none".into(),
+            (compact, None) => compact.to_string(),
+            (compact, Some(_)) => format!("{compact}, begun but not finished"),
+        }
+    }
+
+    /// The prefixes that hold most.
+    fn prefixes(&self) -> Table {
+        const SHOWN: usize = 12;
+        let mut table = Table::with_header(["KEYS", "RECORDS", "SIZE", "BELOW"]);
+        for found in self.prefixes.iter().take(SHOWN) {
+            let prefix = if found.prefix.is_empty() { "(elsewhere)".into() } else { found.prefix.clone() };
+            table.row([found.live_keys.to_string(), found.records.to_string(), bytes(found.bytes), prefix]);
+        }
+        if let Some(further) = self.prefixes.len().checked_sub(SHOWN).filter(|further| *further > 0) {
+            let row = [String::new(), String::new(), String::new(), format!("and {further} more")];
+            table.row(row);
+        }
+        table
+    }
+}
+
+impl MemberJson {
+    fn of(member: Member) -> Self {
+        let Member { id, peer_urls, is_learner, name, client_urls } = member;
+        Self { id: MemberId(id).to_string(), name, peer_urls, client_urls, is_learner }
+    }
+
+    fn text(&self) -> String {
+        let name = if self.name.is_empty() { "(not started)".into() } else { Quoted(self.name.as_bytes()).to_string() };
+        let urls = Quoted(self.peer_urls.join(",").as_bytes()).to_string();
+        let learner = if self.is_learner { ", learner" } else { "" };
+        format!("{} {name} {urls}{learner}", self.id)
+    }
+}
+
+impl AlarmJson {
+    fn of(alarm: &Alarm) -> Self {
+        let kind = match AlarmKind::try_from(alarm.kind) {
+            Ok(AlarmKind::NoSpace) => "NOSPACE".into(),
+            Ok(AlarmKind::Corrupt) => "CORRUPT".into(),
+            _ => alarm.kind.to_string(),
+        };
+        Self { member: MemberId(alarm.member).to_string(), alarm: kind }
+    }
+}
+
+/// A size for people, with the number of bytes where that says more.
+fn exact(size: u64) -> String {
+    if size < 1024 { bytes(size) } else { format!("{} ({size} bytes)", bytes(size)) }
+}
