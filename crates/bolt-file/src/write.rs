@@ -125,8 +125,7 @@ impl<S: Sink> BucketBuilder<'_, S> {
     pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<(), WriteError> {
         let entry = self.entries;
         let key_len = require_key(key).map_err(|len| WriteError::KeyLength { entry, len })?;
-        let too_long = WriteError::ValueLength { entry, len: value.len() };
-        let value_len = u32::try_from(value.len()).ok().filter(|&len| len <= MAX_VALUE_SIZE).ok_or(too_long)?;
+        let value_len = require_value(value).map_err(|len| WriteError::ValueLength { entry, len })?;
         if key <= self.last_key.as_slice() {
             return Err(WriteError::Order { entry });
         }
@@ -175,6 +174,14 @@ fn require_key(key: &[u8]) -> Result<u32, usize> {
     match u32::try_from(key.len()) {
         Ok(len @ 1..=MAX_KEY_SIZE) => Ok(len),
         _ => Err(key.len()),
+    }
+}
+
+/// The length of `value`, as an error if no value can have it.
+fn require_value(value: &[u8]) -> Result<u32, usize> {
+    match u32::try_from(value.len()) {
+        Ok(len @ ..=MAX_VALUE_SIZE) => Ok(len),
+        _ => Err(value.len()),
     }
 }
 
