@@ -81,7 +81,7 @@ impl Error {
             | Self::Record { .. }
             | Self::NoKeySpace
             | Self::TablesTooLarge { .. } => Kind::Corrupt,
-            Self::Bolt(bolt_file::Error::Shrank { .. }) => Kind::Conflict,
+            Self::Bolt(bolt_file::Error::Shrank { .. } | bolt_file::Error::Changed) => Kind::Conflict,
             Self::Bolt(bolt_file::Error::Read { source, .. }) | Self::Io { source, .. } => kind_of(source),
         }
     }

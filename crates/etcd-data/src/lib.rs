@@ -30,6 +30,7 @@ pub mod key_value;
 pub mod live;
 pub mod member_id;
 pub mod raft;
+pub mod replay;
 pub mod request;
 pub mod revision;
 pub mod snap;

@@ -20,6 +20,8 @@ use crate::member_id::MemberId;
 use crate::raft::{self, ConfState, SnapshotMetadata};
 use crate::tables::Member;
 
+pub(crate) use store::Attributes;
+
 /// A raft snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snap {

@@ -110,6 +110,19 @@ impl Tables {
     }
 
     /// One entry of the bucket called `name`, understood by `parse` or at fault.
+    fn named<T>(
+        &self,
+        name: &'static str,
+        key: &[u8],
+        expected: &'static str,
+        parse: impl Fn(&[u8]) -> Option<T>,
+    ) -> Result<Option<T>, TableFault> {
+        let Some(value) = self.bucket(name).and_then(|table| table.get(key)) else { return Ok(None) };
+        let fault = || TableFault { bucket: name, entry: printable(key), expected };
+        parse(value).map(Some).ok_or_else(fault)
+    }
+
+    /// One entry of the bucket called `name`, understood by `parse` or at fault.
     fn single<T>(
         &self,
         name: &'static str,
@@ -117,9 +130,7 @@ impl Tables {
         expected: &'static str,
         parse: impl Fn(&[u8]) -> Option<T>,
     ) -> Result<Option<T>, TableFault> {
-        let Some(value) = self.entry(name, key) else { return Ok(None) };
-        let fault = || TableFault { bucket: name, entry: key.into(), expected };
-        parse(value).map(Some).ok_or_else(fault)
+        self.named(name, key.as_bytes(), expected, parse)
     }
 
     /// Puts one entry into the bucket called `name`.

@@ -101,6 +101,16 @@ impl Tables {
         self.entries(ROLES, "a role", |_, value| Role::decode(value).ok())
     }
 
+    /// The user of that name, if there is one.
+    pub fn user(&self, name: &[u8]) -> Result<Option<User>, TableFault> {
+        self.named(USERS, name, "a user", |value| User::decode(value).ok())
+    }
+
+    /// The role of that name, if there is one.
+    pub fn role(&self, name: &[u8]) -> Result<Option<Role>, TableFault> {
+        self.named(ROLES, name, "a role", |value| Role::decode(value).ok())
+    }
+
     /// Puts a user, in place of one of that name.
     pub fn put_user(&mut self, user: &User) {
         self.put(USERS, user.name.clone(), user.encode_to_vec());

@@ -81,6 +81,11 @@ impl Tables {
         })
     }
 
+    /// The member of that id, if there is one.
+    pub fn member(&self, id: MemberId) -> Result<Option<Member>, TableFault> {
+        self.named(MEMBERS, id.to_string().as_bytes(), "a member", |value| serde_json::from_slice(value).ok())
+    }
+
     /// The members that were removed.
     pub fn removed_members(&self) -> impl Iterator<Item = Result<MemberId, TableFault>> {
         self.entries(REMOVED, "a removed member's id", |key, _| MemberId::parse(key))

@@ -43,6 +43,11 @@ impl Tables {
         })
     }
 
+    /// The record of a lease, if there is one.
+    pub fn lease(&self, id: LeaseId) -> Result<Option<Lease>, TableFault> {
+        self.named(LEASE, &id.0.to_be_bytes(), "a lease", |value| Lease::decode(value).ok())
+    }
+
     /// Whether there is a record of the lease.
     pub fn has_lease(&self, id: LeaseId) -> bool {
         self.bucket(LEASE).is_some_and(|leases| leases.contains_key(&id.0.to_be_bytes()[..]))

@@ -1,0 +1,124 @@
+//! Members that were stopped, or killed while clients wrote: what their log has beyond their database, carried out
+//! here, is what the same etcd came up with when it was started on a copy.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use etcd_data::bolt_file::BoltFile;
+use etcd_data::database::Database;
+use etcd_data::hash::hash_kv;
+use etcd_data::live::{self, Keys};
+use etcd_data::replay::{CaughtUp, catch_up};
+use etcd_data::revision::Revision;
+use etcd_data::wal::Log;
+use serde_json::Value;
+use testkit::fixtures::{DATA_DIRS, KeysDigest, data_dir, data_dir_truth, points};
+
+fn open(data_dir: &Path) -> (Database, CaughtUp) {
+    let file = std::fs::File::open(data_dir.join("member/snap/db")).unwrap();
+    let database = Database::open(BoltFile::open(std::sync::Arc::new(file)).unwrap()).unwrap();
+    let log = Log::open(&data_dir.join("member/wal")).unwrap();
+    (database.clone(), catch_up(database, &log, &[]).unwrap())
+}
+
+/// What the truth says of a live key: its value, create revision, mod revision, version and lease.
+type Live = (Vec<u8>, [i64; 4]);
+
+fn live_keys(database: &Database, at: Option<Revision>) -> BTreeMap<Vec<u8>, Live> {
+    let mut keys = BTreeMap::new();
+    live::visit(database, at, Keys::All, |_, kv| {
+        let numbers = [kv.create_revision.0, kv.mod_revision.0, kv.version, kv.lease.0];
+        keys.insert(kv.key.to_vec(), (kv.value.to_vec(), numbers));
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    keys
+}
+
+fn keys_sha256(database: &Database, at: i64) -> (usize, String) {
+    let keys = live_keys(database, Some(Revision(at)));
+    let mut digest = KeysDigest::default();
+    for (key, (value, numbers)) in &keys {
+        digest.add(key, value, *numbers);
+    }
+    (keys.len(), digest.finish())
+}
+
+#[test]
+fn a_stopped_member_is_what_its_etcd_came_up_with() {
+    for name in DATA_DIRS {
+        let (dir, truth) = (data_dir(name), data_dir_truth(name));
+        let (alone, caught_up) = open(dir.path());
+        let after = &truth["after_restart_of_a_copy"];
+        let alone_revision = alone.last_record().unwrap().unwrap().main;
+        assert_eq!(alone_revision.0, truth["db_alone"]["highest_revision"].as_i64().unwrap(), "{name}");
+
+        let database = &caught_up.database;
+        let revision = database.last_record().unwrap().unwrap().main;
+        assert_eq!(revision.0, after["revision"].as_i64().unwrap(), "{name}");
+        let compacted = database.tables().compact_revision().unwrap().map_or(-1, |revision| revision.0);
+        assert_eq!(compacted, after["compact_revision"].as_i64().unwrap(), "{name}");
+        assert_eq!(database.tables().consistent_index().unwrap(), Some(caught_up.applied), "{name}");
+        assert_eq!(caught_up.uncommitted, 0, "{name}");
+        if name.ends_with("killed") {
+            assert!(caught_up.entries > 1000, "{name}: {}", caught_up.entries);
+        }
+    }
+}
+
+#[test]
+fn every_key_at_every_point_and_every_hash_is_as_the_live_server_said() {
+    for name in DATA_DIRS {
+        let (dir, truth) = (data_dir(name), data_dir_truth(name));
+        let (_, CaughtUp { database, .. }) = open(dir.path());
+        let compacted = database.tables().compact_revision().unwrap().map_or(-1, |revision| revision.0);
+        let mut last = truth.clone();
+        last["points"] = serde_json::json!([truth["final"]]);
+        for point in points(&truth).into_iter().chain(points(&last)) {
+            if point.revision < compacted {
+                continue;
+            }
+            let keys = keys_sha256(&database, point.revision);
+            assert_eq!(keys, (point.key_count, point.keys_sha256.clone()), "{name} at {}", point.revision);
+            for hash in point.hashes {
+                let compact = Some(Revision(hash.compact_revision));
+                let ours = hash_kv(&database, Some(Revision(point.revision)), compact).unwrap();
+                assert_eq!(ours.hash, hash.hash, "{name} at {}", point.revision);
+            }
+        }
+    }
+}
+
+#[test]
+fn leases_are_those_that_the_live_server_had_with_the_keys_on_them() {
+    for name in DATA_DIRS {
+        let (dir, truth) = (data_dir(name), data_dir_truth(name));
+        let (_, CaughtUp { database, .. }) = open(dir.path());
+        let mut ours: BTreeMap<i64, (i64, Vec<Vec<u8>>)> = BTreeMap::new();
+        for lease in database.tables().leases() {
+            let lease = lease.unwrap();
+            ours.insert(lease.id, (lease.ttl_seconds, Vec::new()));
+        }
+        for (key, (_, [.., lease])) in live_keys(&database, None) {
+            if let Some((_, keys)) = ours.get_mut(&lease) {
+                keys.push(key);
+            }
+        }
+        assert_eq!(ours, leases(&truth["final"]["leases"]), "{name}");
+    }
+}
+
+fn leases(truth: &Value) -> BTreeMap<i64, (i64, Vec<Vec<u8>>)> {
+    let leases = truth.as_array().unwrap().iter().map(|lease| {
+        let keys = lease["keys"].as_array().unwrap().iter().map(|key| base64(key.as_str().unwrap()));
+        (lease["id"].as_i64().unwrap(), (lease["granted_ttl"].as_i64().unwrap(), keys.collect()))
+    });
+    leases.collect()
+}
+
+fn base64(text: &str) -> Vec<u8> {
+    use base64::Engine;
+    base64::engine::general_purpose::STANDARD.decode(text).unwrap()
+}
