@@ -11,6 +11,7 @@
 //! - [`tables`]: the small buckets
 //! - [`database`]: a database file, with what the log adds to it
 //! - [`source`], [`container`], [`digest`]: opening what a path holds
+//! - [`restore`], [`undo`]: a new data directory, and back
 
 #![forbid(unsafe_code)]
 
@@ -32,11 +33,13 @@ pub mod member_id;
 pub mod raft;
 pub mod replay;
 pub mod request;
+pub mod restore;
 pub mod revision;
 pub mod snap;
 pub mod soundness;
 pub mod source;
 pub mod tables;
+pub mod undo;
 pub mod view;
 pub mod wal;
 

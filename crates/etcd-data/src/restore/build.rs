@@ -1,0 +1,187 @@
+//! Everything in a new data directory, built, read back and synced, with nobody looking.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::thread;
+
+use bolt_file::write::WriteError;
+
+use super::destination::{Unit, WalPlace};
+use super::disk::{Disk, NewFile};
+use super::error::RestoreError;
+use super::member_dir::{create_dir, sync_dir, write_member, write_wal};
+use super::new_tables::new_tables;
+use super::plan::{History, Plan};
+use super::progress::{Progress, Step};
+use super::proof::{Expected, prove};
+use super::rebuild::{Contents, estimate, rebuild};
+use crate::compaction::{Rules, Survivors};
+use crate::database::Database;
+use crate::hash::HashKv;
+use crate::revision::Revision;
+use crate::tables::LeaseId;
+use crate::wal::fresh::SEGMENT_BYTES;
+
+/// What was built.
+pub(crate) struct Built {
+    pub(crate) hash: HashKv,
+    pub(crate) records: u64,
+    pub(crate) size_bytes: u64,
+    pub(crate) missing_leases: BTreeMap<LeaseId, u64>,
+}
+
+/// Builds the unit of `plan` as the new folder `new`, and its log as `new_wal` if that is to lie elsewhere.
+pub(crate) fn build(
+    disk: &dyn Disk,
+    source: &Database,
+    plan: &Plan,
+    new: &Path,
+    new_wal: Option<&Path>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Built, RestoreError> {
+    let unit = plan.destination.unit;
+    let member = unit.member_in(new);
+    create_dir(disk, new)?;
+    if unit == Unit::DataDir {
+        create_dir(disk, &member)?;
+    }
+    // The log before the record: a run that finds the record knows that the log was there.
+    match (&plan.destination.wal, new_wal) {
+        (WalPlace::Inside(inside), _) => write_wal(disk, plan, &unit.path_in(new, inside))?,
+        (WalPlace::Elsewhere { .. }, Some(new_wal)) => write_wal(disk, plan, new_wal)?,
+        (WalPlace::Elsewhere { .. }, None) => {}
+    }
+    write_member(disk, plan, &member)?;
+    let built = write_database(disk, source, plan, &member.join("snap/db"), progress)?;
+    sync_dir(disk, &member.join("snap"))?;
+    sync_dir(disk, &member)?;
+    sync_dir(disk, new)?;
+    for folder in [Some(new), new_wal].into_iter().flatten().filter_map(Path::parent) {
+        sync_dir(disk, folder)?;
+    }
+    Ok(built)
+}
+
+fn write_database(
+    disk: &dyn Disk,
+    source: &Database,
+    plan: &Plan,
+    path: &Path,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Built, RestoreError> {
+    let survivors = survivors(source, plan, progress)?;
+    let contents = Contents { source, up_to: plan.revision, survivors: survivors.as_ref(), page_size: plan.page_size };
+    let mut file = create_database(disk, contents, path)?;
+
+    let tables = |copied: &super::rebuild::Copied| new_tables(plan, source.tables(), &copied.missing_leases);
+    let (copied, tables, built) =
+        rebuild(contents, tables, &mut *file, path, progress).map_err(|error| no_space(error, disk, contents, path))?;
+    require_no_hole(plan, copied.last.map(|last| last.main))?;
+
+    let expected = Expected {
+        tables,
+        current: plan.current_revision,
+        compact: plan.compact_revision,
+        source,
+        at: plan.revision,
+        source_compact: compact_of_source(plan),
+    };
+    let hash = synced_and_proven(&mut *file, path, &expected, built.size_bytes, progress)?;
+    Ok(Built { hash, records: copied.records, size_bytes: built.size_bytes, missing_leases: copied.missing_leases })
+}
+
+/// What is left of the history that goes into the new database; nothing if that is all.
+fn survivors(
+    source: &Database,
+    plan: &Plan,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Option<Survivors>, RestoreError> {
+    let (at, rules) = match plan.history {
+        History::Whole => return Ok(None),
+        // What newer versions keep does no harm to older ones.
+        History::CompactedAt(at) => (at, Rules::KeepLastDeletion),
+        History::OnlyLive => (plan.revision, Rules::DropLastDeletion),
+    };
+    progress(Progress { step: Step::Compacting, done_bytes: 0, of_bytes: source.file().used_bytes() });
+    Ok(Some(Survivors::find(source, at, rules)?))
+}
+
+/// The compact revision at which the source must give the hash of the result.
+fn compact_of_source(plan: &Plan) -> Option<Revision> {
+    match plan.history {
+        History::OnlyLive => Some(plan.revision),
+        History::Whole | History::CompactedAt(_) => plan.compact_revision,
+    }
+}
+
+/// Makes the file and reserves room for `contents`.
+pub(crate) fn create_database(
+    disk: &dyn Disk,
+    contents: Contents<'_>,
+    path: &Path,
+) -> Result<Box<dyn NewFile>, RestoreError> {
+    let folder = path.parent().unwrap_or(path);
+    let io_error = |action| move |source| RestoreError::Io { action, path: path.into(), source };
+    let free_bytes = disk.free_bytes(folder).map_err(io_error("looking for room for"))?;
+    let tail: usize = contents.source.tail().iter().map(|record| record.value.len() + 64).sum();
+    let mut needed_bytes = contents.source.file().used_bytes() + tail as u64;
+    if needed_bytes > free_bytes {
+        // The source may be mostly waste: count before saying no.
+        needed_bytes = estimate(contents)?;
+    }
+    if needed_bytes > free_bytes {
+        return Err(RestoreError::NoSpace { folder: folder.into(), needed_bytes, free_bytes });
+    }
+    let mut file = disk.create_file(path).map_err(io_error("making"))?;
+    match file.reserve(needed_bytes) {
+        Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+            Err(RestoreError::NoSpace { folder: folder.into(), needed_bytes, free_bytes })
+        }
+        reserved => reserved.map(|()| file).map_err(io_error("reserving room for")),
+    }
+}
+
+/// The error of a file system that turned out to be full, with what would have been needed.
+pub(crate) fn no_space(error: RestoreError, disk: &dyn Disk, contents: Contents<'_>, path: &Path) -> RestoreError {
+    let is_full =
+        |source: &io::Error| matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+    match &error {
+        RestoreError::Write { source: WriteError::Io { source, .. }, .. } if is_full(source) => {}
+        _ => return error,
+    }
+    let folder = path.parent().unwrap_or(path);
+    let free_bytes = disk.free_bytes(folder).unwrap_or_default();
+    match estimate(contents) {
+        Ok(bytes) => RestoreError::NoSpace { folder: folder.into(), needed_bytes: bytes + SEGMENT_BYTES, free_bytes },
+        Err(_) => error,
+    }
+}
+
+/// Every revision after the compact revision has a record, so the last one looked at is the one asked for.
+fn require_no_hole(plan: &Plan, last: Option<Revision>) -> Result<(), RestoreError> {
+    let reached = last.max(compact_of_source(plan).filter(|_| plan.history != History::OnlyLive));
+    let reached = reached.unwrap_or(Revision::FIRST);
+    if plan.history == History::OnlyLive || reached >= plan.revision {
+        return Ok(());
+    }
+    Err(RestoreError::Hole { asked: plan.revision, last: reached })
+}
+
+/// Reads the new database back while it goes to the disk.
+fn synced_and_proven(
+    file: &mut dyn NewFile,
+    path: &Path,
+    expected: &Expected<'_>,
+    size_bytes: u64,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<HashKv, RestoreError> {
+    progress(Progress { step: Step::Proving, done_bytes: 0, of_bytes: size_bytes });
+    thread::scope(|scope| {
+        let syncing = scope.spawn(|| file.sync());
+        let proven = prove(path, expected);
+        let synced = syncing.join().unwrap_or_else(|_| Err(io::Error::other("the thread that syncs ended")));
+        synced.map_err(|source| RestoreError::Io { action: "syncing", path: path.into(), source })?;
+        proven
+    })
+}

@@ -1,0 +1,73 @@
+//! What lies in a new data directory beside the database: the log, the raft snapshot, and our own record.
+
+use std::path::Path;
+
+use super::destination::{Destination, WalPlace};
+use super::disk::{Disk, NewFile};
+use super::error::RestoreError;
+use super::plan::Plan;
+use super::record::{self, Record, WalRecord};
+use crate::raft::ConfState;
+use crate::snap::{Membership, Snap};
+use crate::wal::SegmentName;
+use crate::wal::fresh::{FIRST_TERM, fresh_log};
+
+/// The folders of a new member at `member`, with everything in them but the log and the database, all synced.
+pub(crate) fn write_member(disk: &dyn Disk, plan: &Plan, member: &Path) -> Result<(), RestoreError> {
+    let snap = snap(plan);
+    let folder = member.join("snap");
+    create_dir(disk, &folder)?;
+    write_file(disk, &folder.join(snap.name().to_string()), &snap.encode(), |_| Ok(()))?;
+    write_file(disk, &member.join(record::FILE_NAME), &record(plan).to_json(), |_| Ok(()))
+}
+
+/// The log of the new member in the new folder `wal`, synced.
+pub(crate) fn write_wal(disk: &dyn Disk, plan: &Plan, wal: &Path) -> Result<(), RestoreError> {
+    create_dir(disk, wal)?;
+    let log = fresh_log(plan.member, &plan.members);
+    write_file(disk, &wal.join(SegmentName::FIRST.to_string()), &log, |file| file.allocate_segment())?;
+    sync_dir(disk, wal)
+}
+
+/// As if the first members had come together and taken a snapshot right away.
+fn snap(plan: &Plan) -> Snap {
+    Snap {
+        term: FIRST_TERM,
+        index: plan.members.len() as u64,
+        conf_state: ConfState::of_voters(plan.members.iter().map(|member| member.id).collect()),
+        membership: Membership { members: plan.members.clone(), ..Membership::default() },
+    }
+}
+
+fn record(plan: &Plan) -> Record {
+    let Destination { kept, wal, .. } = &plan.destination;
+    let wal = match wal {
+        WalPlace::Inside(_) => None,
+        WalPlace::Elsewhere { dir, kept } => Some(WalRecord { dir: dir.clone(), kept: kept.clone() }),
+    };
+    Record::new(&plan.stamp, plan.revision, kept.clone(), wal)
+}
+
+fn write_file(
+    disk: &dyn Disk,
+    path: &Path,
+    bytes: &[u8],
+    prepare: impl FnOnce(&mut dyn NewFile) -> std::io::Result<()>,
+) -> Result<(), RestoreError> {
+    let write = || {
+        let mut file = disk.create_file(path)?;
+        file.write_all_at(bytes, 0)?;
+        file.flush()?;
+        prepare(&mut *file)?;
+        file.sync()
+    };
+    write().map_err(|source| RestoreError::Io { action: "writing", path: path.into(), source })
+}
+
+pub(crate) fn create_dir(disk: &dyn Disk, path: &Path) -> Result<(), RestoreError> {
+    disk.create_dir(path).map_err(|source| RestoreError::Io { action: "making", path: path.into(), source })
+}
+
+pub(crate) fn sync_dir(disk: &dyn Disk, path: &Path) -> Result<(), RestoreError> {
+    disk.sync_dir(path).map_err(|source| RestoreError::Io { action: "syncing", path: path.into(), source })
+}

@@ -1,0 +1,63 @@
+//! Reading back what was written, as a server would read it, and comparing it with what it was made from.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use bolt_file::BoltFile;
+use bolt_file::check::check;
+use bolt_file::scan::cores;
+
+use super::error::RestoreError;
+use crate::database::Database;
+use crate::error::Error;
+use crate::hash::{HashKv, hash_kv};
+use crate::revision::Revision;
+use crate::tables::Tables;
+use crate::view::Horizon;
+
+/// What a new database must be like.
+pub(crate) struct Expected<'a> {
+    /// Its tables.
+    pub(crate) tables: Tables,
+    /// The revision that a member begins at.
+    pub(crate) current: Revision,
+    /// The compact revision that it begins with.
+    pub(crate) compact: Option<Revision>,
+    /// What it was made from.
+    pub(crate) source: &'a Database,
+    /// The revision of that whose state it has.
+    pub(crate) at: Revision,
+    /// The compact revision at which that has the same HashKV.
+    pub(crate) source_compact: Option<Revision>,
+}
+
+/// Proves that the database at `path` is as `expected`: sound in every page, and the same key space. Returns what a
+/// server answers to HashKV.
+pub(crate) fn prove(path: &Path, expected: &Expected<'_>) -> Result<HashKv, RestoreError> {
+    let file = File::open(path).map_err(|source| RestoreError::Io { action: "opening", path: path.into(), source })?;
+    let file = BoltFile::open(Arc::new(file)).map_err(Error::from)?;
+    require_sound(&file)?;
+    let database = Database::open(file)?;
+    require(*database.tables() == expected.tables, || "its tables are others".into())?;
+    let horizon = Horizon::of(&database)?;
+    let wanted = Horizon { compact: expected.compact, current: expected.current };
+    require(horizon == wanted, || format!("it begins at {horizon:?}, not {wanted:?}"))?;
+
+    let found = hash_kv(&database, None, None)?;
+    let source = hash_kv(expected.source, Some(expected.at), expected.source_compact)?;
+    require(found.hash == source.hash, || format!("its HashKV is {}, the source's {}", found.hash, source.hash))?;
+    Ok(found)
+}
+
+fn require_sound(file: &BoltFile) -> Result<(), RestoreError> {
+    let report = check(file, cores()).map_err(Error::from)?;
+    match report.findings.first() {
+        None => Ok(()),
+        Some(finding) => Err(RestoreError::Proof(finding.to_string())),
+    }
+}
+
+fn require(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), RestoreError> {
+    if holds { Ok(()) } else { Err(RestoreError::Proof(otherwise())) }
+}

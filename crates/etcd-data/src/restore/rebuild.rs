@@ -1,0 +1,226 @@
+//! A new database out of an old one: every record that is wanted, once, in order.
+//!
+//! Workers read and judge the records; this thread feeds them to the builder. Memory holds a few batches of about a
+//! mebibyte, or a few of the largest values.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use bolt_file::scan::Direction;
+use bolt_file::sink::Sink;
+use bolt_file::write::{self, BucketBuilder, Builder, Built, WriteError};
+
+use super::disk::NewFile;
+use super::error::RestoreError;
+use super::progress::{Progress, Step};
+use crate::batch::Batch;
+use crate::compaction::Survivors;
+use crate::database::{Database, Next, Record, RevisionRange};
+use crate::error::Error;
+use crate::fingerprint::{Fingerprint, Fingerprinter, KeyMap};
+use crate::revision::{RevKey, Revision};
+use crate::tables::{KEY, LeaseId, Tables};
+
+/// What of a database goes into a new one.
+#[derive(Clone, Copy)]
+pub(crate) struct Contents<'a> {
+    /// The database.
+    pub(crate) source: &'a Database,
+    /// The last revision that is wanted.
+    pub(crate) up_to: Revision,
+    /// What is wanted of history; nothing for all.
+    pub(crate) survivors: Option<&'a Survivors>,
+    /// The size of the new pages.
+    pub(crate) page_size: u32,
+}
+
+/// What became of the key space.
+#[derive(Debug, Default)]
+pub(crate) struct Copied {
+    /// How many records there are now.
+    pub(crate) records: u64,
+    /// The last of those that were looked at, whether it was wanted or not.
+    pub(crate) last: Option<RevKey>,
+    /// Leases that live keys name and the source has no record of, and how many keys do.
+    pub(crate) missing_leases: BTreeMap<LeaseId, u64>,
+}
+
+/// Writes `contents` to the new file `file`, and the tables that `tables` makes of what became of the key space.
+/// The file is whole then, but not synced.
+pub(crate) fn rebuild(
+    contents: Contents<'_>,
+    tables: impl FnOnce(&Copied) -> Result<Tables, RestoreError>,
+    file: &mut dyn NewFile,
+    path: &Path,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(Copied, Tables, Built), RestoreError> {
+    let write_error = |source| RestoreError::Write { path: path.into(), source };
+    let options = write::Options { page_size: contents.page_size, ..write::Options::default() };
+    let mut builder = Builder::create(Unsynced(file), options).map_err(write_error)?;
+
+    let mut bucket = builder.bucket(KEY).map_err(write_error)?;
+    let copied = copy_records(contents, &mut bucket, path, progress)?;
+    bucket.finish().map_err(write_error)?;
+
+    let tables = tables(&copied)?;
+    write_tables(&tables, &mut builder).map_err(write_error)?;
+    let built = builder.finish().map_err(write_error)?;
+    Ok((copied, tables, built))
+}
+
+/// A file that nobody sees until all of it has been synced: syncing parts of it before is of no use.
+struct Unsynced<'a>(&'a mut dyn NewFile);
+
+impl Sink for Unsynced<'_> {
+    fn write_all_at(&mut self, bytes: &[u8], offset: u64) -> std::io::Result<()> {
+        self.0.write_all_at(bytes, offset)
+    }
+
+    fn sync(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
+}
+
+fn copy_records<S: Sink>(
+    contents: Contents<'_>,
+    bucket: &mut BucketBuilder<'_, S>,
+    path: &Path,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Copied, RestoreError> {
+    let of_bytes = contents.source.file().used_bytes();
+    let mut done_bytes = 0;
+    let mut copied = Copied::default();
+    let mut survivors = contents.survivors.map(Survivors::reader);
+    let mut orphans = Orphans::default();
+    let look = |batch: &mut Batch<Seen>, record: Record<'_>| {
+        let lease = missing_lease(contents.source.tables(), record)?;
+        let next = batch.push(Seen { at: record.at, missing_lease: lease }, record.value);
+        Ok(next)
+    };
+    let take = |batch: Batch<Seen>| {
+        for (seen, value) in batch.iter() {
+            orphans.note(seen, value)?;
+            copied.last = Some(seen.at);
+            done_bytes += value.len() as u64;
+            if survivors.as_mut().is_none_or(|survivors| survivors.keeps(seen.at)) {
+                let pushed = bucket.push(&seen.at.encode(), value);
+                pushed.map_err(|source| RestoreError::Write { path: path.into(), source })?;
+                copied.records += 1;
+            }
+        }
+        progress(Progress { step: Step::Building, done_bytes, of_bytes });
+        Ok::<_, RestoreError>(ControlFlow::Continue(()))
+    };
+    contents.source.scan(RevisionRange::up_to(contents.up_to), Direction::Forwards, look, take)?;
+    copied.missing_leases = orphans.by_lease();
+    Ok(copied)
+}
+
+/// A record, and the lease that it names if there is no record of that.
+struct Seen {
+    at: RevKey,
+    missing_lease: Option<LeaseId>,
+}
+
+fn missing_lease(tables: &Tables, record: Record<'_>) -> Result<Option<LeaseId>, Error> {
+    let lease = record.key_value()?.lease;
+    Ok((lease != LeaseId(0) && !tables.has_lease(lease)).then_some(lease))
+}
+
+/// Keys whose newest record so far names a lease that there is no record of. Few at any time: a lease takes its keys
+/// along when it ends, unless history is cut between.
+#[derive(Default)]
+struct Orphans {
+    prints: Fingerprinter,
+    keys: KeyMap<LeaseId>,
+    any: bool,
+}
+
+impl Orphans {
+    fn note(&mut self, seen: &Seen, value: &[u8]) -> Result<(), Error> {
+        if seen.missing_lease.is_none() && !self.any {
+            return Ok(());
+        }
+        let key: Fingerprint = self.prints.of(Record { at: seen.at, value }.key()?);
+        match seen.missing_lease {
+            Some(lease) => {
+                self.any = true;
+                self.keys.entry(key).insert_entry(lease);
+            }
+            None => {
+                if self.keys.remove(key).is_some() {
+                    self.any = !self.keys.is_empty();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn by_lease(&self) -> BTreeMap<LeaseId, u64> {
+        let mut leases = BTreeMap::new();
+        for lease in self.keys.values() {
+            *leases.entry(*lease).or_default() += 1;
+        }
+        leases
+    }
+}
+
+fn write_tables<S: Sink>(tables: &Tables, builder: &mut Builder<S>) -> Result<(), WriteError> {
+    for (name, table) in tables.buckets() {
+        let mut bucket = builder.bucket(name)?;
+        for (key, value) in table {
+            bucket.push(key, value)?;
+        }
+        bucket.finish()?;
+    }
+    Ok(())
+}
+
+/// About how many bytes `contents` take in a new file.
+pub(crate) fn estimate(contents: Contents<'_>) -> Result<u64, RestoreError> {
+    let page_size = u64::from(contents.page_size);
+    let mut survivors = contents.survivors.map(Survivors::reader);
+    let mut pages = Pages { page_size, full: 0, filled: 0 };
+    let look = |part: &mut Vec<(RevKey, u64)>, record: Record<'_>| {
+        part.push((record.at, record.value.len() as u64));
+        Ok(if part.len() < 4096 { Next::More } else { Next::Cut })
+    };
+    let take = |part: Vec<(RevKey, u64)>| {
+        for (at, len) in part {
+            if survivors.as_mut().is_none_or(|survivors| survivors.keeps(at)) {
+                pages.add(len);
+            }
+        }
+        Ok::<_, Error>(ControlFlow::Continue(()))
+    };
+    contents.source.scan(RevisionRange::up_to(contents.up_to), Direction::Forwards, look, take)?;
+    let tables = contents.source.tables().buckets().flat_map(|(_, table)| table);
+    let table_bytes: u64 = tables.map(|(key, value)| (key.len() + value.len() + 16) as u64).sum();
+    Ok(pages.bytes() + table_bytes + 64 * page_size)
+}
+
+/// Pages as they fill.
+struct Pages {
+    page_size: u64,
+    full: u64,
+    filled: u64,
+}
+
+impl Pages {
+    fn add(&mut self, value_len: u64) {
+        // An element and a key take at most 34 bytes; a page's header takes 16.
+        let size = value_len + 34;
+        if self.filled + size > self.page_size.saturating_sub(16) {
+            self.full += self.filled.div_ceil(self.page_size);
+            self.filled = 0;
+        }
+        self.filled += size;
+    }
+
+    /// With one branch for some hundred leaves at the most, and some tens at the least.
+    fn bytes(&self) -> u64 {
+        let leaves = self.full + 1 + self.filled / self.page_size;
+        (leaves + leaves / (self.page_size / 40).max(2) + 1) * self.page_size
+    }
+}

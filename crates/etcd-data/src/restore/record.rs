@@ -1,0 +1,102 @@
+//! What a restored data directory remembers of its making: which directory it replaced.
+//!
+//! The record lies in the directory itself, as `member/refloat-restore.json`, where etcd does not look. So it appears
+//! and goes with the directory in the same rename, and is true whenever it can be seen.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::revision::Revision;
+
+/// The file's name.
+pub const FILE_NAME: &str = "refloat-restore.json";
+
+/// The version of this record that is written and read.
+const FORMAT: u32 = 1;
+
+/// What was done.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Record {
+    format: u32,
+    /// When it was done, as it stands in the names of what was kept.
+    pub stamp: String,
+    /// The revision that was restored.
+    pub revision: i64,
+    /// The name that what was replaced has now, beside this. Nothing if there was nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
+    /// The log, where it lies elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wal: Option<WalRecord>,
+}
+
+/// What was done to a log that lies elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WalRecord {
+    /// Its folder.
+    pub dir: PathBuf,
+    /// The name that the folder it replaced has now, beside it. Nothing if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
+}
+
+impl Record {
+    /// A record of a restore of `revision`.
+    pub fn new(stamp: &str, revision: Revision, kept: Option<String>, wal: Option<WalRecord>) -> Self {
+        Self { format: FORMAT, stamp: stamp.into(), revision: revision.0, kept, wal }
+    }
+
+    /// The bytes of the file.
+    pub fn to_json(&self) -> Vec<u8> {
+        let mut json = serde_json::to_vec_pretty(self).unwrap_or_default();
+        json.push(b'\n');
+        json
+    }
+
+    /// Reads the record of the member directory `member`. One that cannot be read counts as none, so that nothing is
+    /// ever done on its word.
+    pub fn read(member: &Path) -> Option<Self> {
+        let json = fs::read(member.join(FILE_NAME)).ok()?;
+        let record: Self = serde_json::from_slice(&json).ok()?;
+        (record.format == FORMAT && record.names().all(is_plain_name)).then_some(record)
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        [Some(self.stamp.as_str()), self.kept.as_deref(), self.wal.as_ref().and_then(|wal| wal.kept.as_deref())]
+            .into_iter()
+            .flatten()
+    }
+}
+
+/// Whether `name` is the name of something in a folder, and no way out of it.
+fn is_plain_name(name: &str) -> bool {
+    !matches!(name, "" | "." | "..") && !name.contains(['/', '\0'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_reads_as_it_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let wal = WalRecord { dir: "/wal/etcd".into(), kept: Some("etcd.before-1".into()) };
+        let record = Record::new("1", Revision(7), Some("data.before-1".into()), Some(wal));
+        fs::write(folder.path().join(FILE_NAME), record.to_json()).unwrap();
+        assert_eq!(Record::read(folder.path()), Some(record));
+    }
+
+    #[test]
+    fn a_record_that_leads_elsewhere_is_not_believed() {
+        let folder = tempfile::tempdir().unwrap();
+        for kept in ["../../etc", "", "..", "a/b"] {
+            let record = Record::new("1", Revision(7), Some(kept.into()), None);
+            fs::write(folder.path().join(FILE_NAME), record.to_json()).unwrap();
+            assert_eq!(Record::read(folder.path()), None, "{kept}");
+        }
+        fs::write(folder.path().join(FILE_NAME), b"{\"format\":2}").unwrap();
+        assert_eq!(Record::read(folder.path()), None);
+    }
+}
