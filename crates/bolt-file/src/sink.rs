@@ -13,6 +13,7 @@ pub trait Sink {
     fn sync(&mut self) -> io::Result<()>;
 }
 
+/// Each write is a system call. Where there are many, [`WriteBehind`](crate::write_behind::WriteBehind) gathers them.
 impl Sink for File {
     fn write_all_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()> {
         FileExt::write_all_at(self, bytes, offset)
