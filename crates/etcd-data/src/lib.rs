@@ -12,6 +12,7 @@
 //! - [`database`]: a database file, with what the log adds to it
 //! - [`source`], [`container`], [`digest`]: opening what a path holds
 //! - [`restore`], [`undo`]: a new data directory, and back
+//! - [`export`], [`defrag`]: a new snapshot or database file
 
 #![forbid(unsafe_code)]
 
@@ -19,9 +20,11 @@ mod batch;
 pub mod compaction;
 pub mod container;
 pub mod database;
+pub mod defrag;
 pub mod diff;
 pub mod digest;
 pub mod error;
+pub mod export;
 pub mod facts;
 pub mod fingerprint;
 pub mod hash;

@@ -11,11 +11,12 @@
 //! - `staging`, `publish`, [`record`]: where it is built, how it gets its name, what it remembers of that
 //! - [`disk`]: every step that changes the file system
 
-mod build;
+pub(crate) mod build;
 pub mod destination;
 pub mod disk;
 mod error;
 mod member_dir;
+pub(crate) mod new_file;
 mod new_tables;
 pub mod options;
 pub mod plan;

@@ -19,8 +19,9 @@ use super::rebuild::{Contents, estimate, rebuild};
 use crate::compaction::{Rules, Survivors};
 use crate::database::Database;
 use crate::hash::HashKv;
-use crate::revision::Revision;
+use crate::revision::{RevKey, Revision};
 use crate::tables::LeaseId;
+use crate::view::Horizon;
 use crate::wal::fresh::SEGMENT_BYTES;
 
 /// What was built.
@@ -77,7 +78,7 @@ fn write_database(
     let tables = |copied: &super::rebuild::Copied| new_tables(plan, source.tables(), &copied.missing_leases);
     let (copied, tables, built) =
         rebuild(contents, tables, &mut *file, path, progress).map_err(|error| no_space(error, disk, contents, path))?;
-    require_no_hole(plan, copied.last.map(|last| last.main))?;
+    require_no_hole(plan.revision, Horizon::of(source)?.compact, copied.last)?;
 
     let expected = Expected {
         tables,
@@ -87,7 +88,8 @@ fn write_database(
         at: plan.revision,
         source_compact: compact_of_source(plan),
     };
-    let hash = synced_and_proven(&mut *file, path, &expected, built.size_bytes, progress)?;
+    progress(Progress { step: Step::Proving, done_bytes: 0, of_bytes: built.size_bytes });
+    let hash = synced(&mut *file, path, || prove(path, &expected))?;
     Ok(Built { hash, records: copied.records, size_bytes: built.size_bytes, missing_leases: copied.missing_leases })
 }
 
@@ -158,28 +160,25 @@ pub(crate) fn no_space(error: RestoreError, disk: &dyn Disk, contents: Contents<
     }
 }
 
-/// Every revision after the compact revision has a record, so the last one looked at is the one asked for.
-fn require_no_hole(plan: &Plan, last: Option<Revision>) -> Result<(), RestoreError> {
-    let reached = last.max(compact_of_source(plan).filter(|_| plan.history != History::OnlyLive));
-    let reached = reached.unwrap_or(Revision::FIRST);
-    if plan.history == History::OnlyLive || reached >= plan.revision {
-        return Ok(());
-    }
-    Err(RestoreError::Hole { asked: plan.revision, last: reached })
+/// Every revision after the compact revision has a record, so the last that was looked at must be the one asked for.
+pub(crate) fn require_no_hole(
+    asked: Revision,
+    compact: Option<Revision>,
+    last: Option<RevKey>,
+) -> Result<(), RestoreError> {
+    let last = last.map(|last| last.main).max(compact).unwrap_or(Revision::FIRST);
+    if last >= asked { Ok(()) } else { Err(RestoreError::Hole { asked, last }) }
 }
 
-/// Reads the new database back while it goes to the disk.
-fn synced_and_proven(
+/// Syncs `file`, at `path`, and meanwhile lets `prove` read it back.
+pub(crate) fn synced<T>(
     file: &mut dyn NewFile,
     path: &Path,
-    expected: &Expected<'_>,
-    size_bytes: u64,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<HashKv, RestoreError> {
-    progress(Progress { step: Step::Proving, done_bytes: 0, of_bytes: size_bytes });
+    prove: impl FnOnce() -> Result<T, RestoreError>,
+) -> Result<T, RestoreError> {
     thread::scope(|scope| {
         let syncing = scope.spawn(|| file.sync());
-        let proven = prove(path, expected);
+        let proven = prove();
         let synced = syncing.join().unwrap_or_else(|_| Err(io::Error::other("the thread that syncs ended")));
         synced.map_err(|source| RestoreError::Io { action: "syncing", path: path.into(), source })?;
         proven

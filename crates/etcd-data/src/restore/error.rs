@@ -101,7 +101,7 @@ pub enum RestoreError {
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// Something is there already.
-    #[error("{} exists and is not empty", path.display())]
+    #[error("{} exists already", path.display())]
     Exists {
         /// Where.
         path: PathBuf,

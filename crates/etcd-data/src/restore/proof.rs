@@ -35,10 +35,7 @@ pub(crate) struct Expected<'a> {
 /// Proves that the database at `path` is as `expected`: sound in every page, and the same key space. Returns what a
 /// server answers to HashKV.
 pub(crate) fn prove(path: &Path, expected: &Expected<'_>) -> Result<HashKv, RestoreError> {
-    let file = File::open(path).map_err(|source| RestoreError::Io { action: "opening", path: path.into(), source })?;
-    let file = BoltFile::open(Arc::new(file)).map_err(Error::from)?;
-    require_sound(&file)?;
-    let database = Database::open(file)?;
+    let database = open_sound(path)?;
     require(*database.tables() == expected.tables, || "its tables are others".into())?;
     let horizon = Horizon::of(&database)?;
     let wanted = Horizon { compact: expected.compact, current: expected.current };
@@ -50,10 +47,13 @@ pub(crate) fn prove(path: &Path, expected: &Expected<'_>) -> Result<HashKv, Rest
     Ok(found)
 }
 
-fn require_sound(file: &BoltFile) -> Result<(), RestoreError> {
-    let report = check(file, cores()).map_err(Error::from)?;
+/// Opens the database at `path` and requires that every page of it is sound.
+pub(crate) fn open_sound(path: &Path) -> Result<Database, RestoreError> {
+    let file = File::open(path).map_err(|source| RestoreError::Io { action: "opening", path: path.into(), source })?;
+    let file = BoltFile::open(Arc::new(file)).map_err(Error::from)?;
+    let report = check(&file, cores()).map_err(Error::from)?;
     match report.findings.first() {
-        None => Ok(()),
+        None => Ok(Database::open(file)?),
         Some(finding) => Err(RestoreError::Proof(finding.to_string())),
     }
 }

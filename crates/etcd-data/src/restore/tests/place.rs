@@ -49,7 +49,7 @@ fn refused<T: std::fmt::Debug>(result: Result<T, RestoreError>, kind: Kind, expe
 fn what_is_there_is_not_replaced_unless_told() {
     let place = Place::new();
     place.make_old("data");
-    refused(place.try_restore(&place.options()), Kind::Conflict, "data exists and is not empty");
+    refused(place.try_restore(&place.options()), Kind::Conflict, "data exists already");
     assert_eq!(fs::read(place.path("data/member/snap/db")).unwrap(), b"old");
     fs::remove_dir_all(place.path("data")).unwrap();
     fs::write(place.path("data"), b"a file").unwrap();
@@ -156,7 +156,7 @@ fn what_came_after_the_plan_is_not_replaced() {
     let place = Place::new();
     let plan = Plan::make(&place.source, &place.options()).unwrap();
     place.make_old("data");
-    refused(restore(&place.source, &plan, &mut |_| {}), Kind::Conflict, "exists and is not empty");
+    refused(restore(&place.source, &plan, &mut |_| {}), Kind::Conflict, "exists already");
     assert_eq!(names(place.folder.path()), ["data"]);
 
     let aside = Options { existing: Existing::KeepAside, ..place.options() };

@@ -1,0 +1,102 @@
+//! A snapshot file as etcd makes it: the database at a revision, and the SHA-256 of its bytes.
+//!
+//! The small buckets are those of the source, all of them: whoever restores the file gives it another cluster.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::database::Database;
+use crate::digest::sha256;
+use crate::hash::HashKv;
+use crate::restore::build::{create_database, no_space, require_no_hole, synced};
+use crate::restore::disk::{Disk, RealDisk};
+use crate::restore::new_file::publish_file;
+use crate::restore::proof::{Expected, prove};
+use crate::restore::rebuild::{Contents, rebuild};
+use crate::restore::{Progress, RestoreError, Step};
+use crate::revision::Revision;
+use crate::view::Horizon;
+
+/// What was exported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exported {
+    /// The snapshot file.
+    pub path: PathBuf,
+    /// What a member that is restored from it answers to HashKV.
+    pub hash: HashKv,
+    /// How many records its key space has.
+    pub records: u64,
+    /// Its size, digest included.
+    pub size_bytes: u64,
+    /// The digest.
+    pub sha256: [u8; 32],
+}
+
+/// Writes `source` as it was at revision `at`, or as it is, to the new file `path`.
+pub fn export(
+    source: &Database,
+    at: Option<Revision>,
+    path: &Path,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Exported, RestoreError> {
+    export_on(&RealDisk, source, at, path, progress)
+}
+
+pub(crate) fn export_on(
+    disk: &dyn Disk,
+    source: &Database,
+    at: Option<Revision>,
+    path: &Path,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Exported, RestoreError> {
+    let horizon = Horizon::of(source)?;
+    let at = horizon.at(at)?;
+    publish_file(disk, path, |new| {
+        let exported = write_snapshot(disk, source, horizon.compact, at, new, progress)?;
+        Ok(Exported { path: path.into(), ..exported })
+    })
+}
+
+fn write_snapshot(
+    disk: &dyn Disk,
+    source: &Database,
+    compact: Option<Revision>,
+    at: Revision,
+    path: &Path,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Exported, RestoreError> {
+    let page_size = source.file().layout().page_size;
+    let contents = Contents { source, up_to: at, survivors: None, page_size };
+    let mut file = create_database(disk, contents, path)?;
+    let tables = |_: &_| Ok(source.tables().clone());
+    let (copied, tables, built) =
+        rebuild(contents, tables, &mut *file, path, progress).map_err(|error| no_space(error, disk, contents, path))?;
+    require_no_hole(at, compact, copied.last)?;
+
+    progress(Progress { step: Step::Proving, done_bytes: 0, of_bytes: built.size_bytes });
+    let expected = Expected { tables, current: at, compact, source, at, source_compact: compact };
+    // The digest begins with the meta pages, which are written last: it has to be read back.
+    let digest_and_hash = || {
+        std::thread::scope(|scope| {
+            let digest = scope.spawn(|| digest_of(path, built.size_bytes));
+            let hash = prove(path, &expected)?;
+            let digest = digest.join().unwrap_or_else(|_| Err(io::Error::other("the thread that hashes ended")));
+            Ok((digest.map_err(|source| RestoreError::Io { action: "reading", path: path.into(), source })?, hash))
+        })
+    };
+    let (sha256, hash) = synced(&mut *file, path, digest_and_hash)?;
+    let mut append = || {
+        file.write_all_at(&sha256, built.size_bytes)?;
+        file.sync()
+    };
+    append().map_err(|source| RestoreError::Io { action: "writing", path: path.into(), source })?;
+    let size_bytes = built.size_bytes + sha256.len() as u64;
+    Ok(Exported { path: path.into(), hash, records: copied.records, size_bytes, sha256 })
+}
+
+fn digest_of(path: &Path, len: u64) -> io::Result<[u8; 32]> {
+    sha256(&std::fs::File::open(path)?, len)
+}
+
+#[cfg(test)]
+mod tests;

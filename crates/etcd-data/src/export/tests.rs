@@ -1,0 +1,56 @@
+use std::fs;
+
+use super::*;
+use crate::digest::{self, Digest};
+use crate::error::Kind;
+use crate::restore::sample::{Sample, records};
+use crate::source::{Source, SourceKind};
+
+fn sample() -> Sample {
+    let mut sample = Sample::new();
+    sample.put("a", "1").put("b", "2").delete("a").put("c", vec![3; 20_000]);
+    sample.tables.set_cluster_version(Some("3.5.0"));
+    sample
+}
+
+#[test]
+fn an_export_is_a_snapshot_of_that_revision() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = sample().database();
+    for at in 1..=5 {
+        let path = folder.path().join(format!("{at}.db"));
+        let exported = export(&source, Some(Revision(at)), &path, &mut |_| {}).unwrap();
+        let opened = Source::open(&path, folder.path()).unwrap();
+        assert_eq!(opened.kind, SourceKind::Snapshot);
+        assert_eq!(exported.size_bytes % 512, 32);
+        assert_eq!(exported.size_bytes, fs::metadata(&path).unwrap().len());
+        let digest = digest::check(&**opened.database.file().storage()).unwrap();
+        assert_eq!(digest, Digest::Matches(exported.sha256));
+        assert_eq!(opened.database.tables(), source.tables());
+        let mut expected = records(&source);
+        expected.retain(|(key, _)| key.main.0 <= at);
+        assert_eq!(records(&opened.database), expected);
+        assert_eq!(exported.hash, crate::hash::hash_kv(&source, Some(Revision(at)), None).unwrap());
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 5);
+}
+
+#[test]
+fn what_is_there_is_not_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("snapshot.db");
+    fs::write(&path, b"precious").unwrap();
+    let error = export(&sample().database(), None, &path, &mut |_| {}).unwrap_err();
+    assert_eq!(error.kind(), Kind::Conflict);
+    assert_eq!(fs::read(&path).unwrap(), b"precious");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_revision_that_is_not_there_is_refused_before_anything_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("snapshot.db");
+    let error = export(&sample().database(), Some(Revision(6)), &path, &mut |_| {}).unwrap_err();
+    assert_eq!(error.kind(), Kind::Missing);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
