@@ -124,7 +124,8 @@ pub enum Finding {
         /// Its revision.
         scheduled: Revision,
     },
-    /// The newest record is older than the compact revision.
+    /// The newest record is older than the compact revision: the revision was raised, or an older server compacted at
+    /// a last deletion.
     #[error("the last record is of revision {last}, before the compact revision {compact}")]
     EndsBeforeCompaction {
         /// The newest record's revision; 1 if there is none.
