@@ -10,7 +10,8 @@
 //! - [`revision`], [`key_value`]: one change of the key space
 //! - [`tables`]: the small buckets
 //! - [`database`]: a database file, with what the log adds to it
-//! - [`source`], [`container`], [`digest`]: opening what a path holds
+//! - [`wal`], [`snap`], [`replay`]: the log, raft snapshots, and what they add to a database
+//! - [`source`], [`data_dir`], [`container`], [`digest`]: opening what a path holds
 //! - [`restore`], [`undo`]: a new data directory, and back
 //! - [`export`], [`defrag`]: a new snapshot or database file
 
@@ -19,6 +20,7 @@
 mod batch;
 pub mod compaction;
 pub mod container;
+pub mod data_dir;
 pub mod database;
 pub mod defrag;
 pub mod diff;

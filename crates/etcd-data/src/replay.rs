@@ -58,6 +58,9 @@ pub struct Replayed {
     /// Users whose password 3.4 put into the log in the clear. What bcrypt makes of it differs from member to member,
     /// so they have none now and cannot log in before it is set again.
     pub lost_passwords: Vec<String>,
+    /// Entries that one release of a minor version carries out and another refuses: transactions that put keys only in
+    /// transactions within them, while there was no space.
+    pub in_doubt: Vec<u64>,
 }
 
 /// Why the true state cannot be told.
@@ -142,6 +145,7 @@ pub fn replay(tables: Tables, last: Revision, rows: Rows, pending: Pending) -> R
         tables: member.tables,
         uncommitted: pending.uncommitted,
         lost_passwords: member.lost_passwords,
+        in_doubt: member.in_doubt,
     })
 }
 
@@ -152,6 +156,9 @@ struct Member {
     store: Store,
     conf_state: ConfState,
     lost_passwords: Vec<String>,
+    in_doubt: Vec<u64>,
+    /// The entry that is being applied.
+    index: u64,
 }
 
 /// Why an entry is not carried out.
@@ -179,11 +186,13 @@ impl Member {
         let revision = last.max(Revision::FIRST).max(compacted.unwrap_or_default());
         let store = Store::new(revision.0, compacted.map_or(-1, |revision| revision.0), rows, &tables);
         let permissions = Permissions::of(&tables)?;
-        Ok(Member { tables, permissions, store, conf_state, lost_passwords: Vec::new() })
+        let (lost_passwords, in_doubt) = (Vec::new(), Vec::new());
+        Ok(Member { tables, permissions, store, conf_state, lost_passwords, in_doubt, index: 0 })
     }
 
     fn apply(&mut self, entry: Entry) -> Result<(), ReplayError> {
         let index = entry.index;
+        self.index = index;
         let carried_out = if entry.kind == EntryKind::ConfChange as i32 {
             let change = ConfChange::decode(entry.data).map_err(|_| ReplayError::Entry { index })?;
             self.change_members(&change)

@@ -11,9 +11,11 @@ use std::sync::Arc;
 use bolt_file::BoltFile;
 
 use crate::container::{Container, ExpandError};
+use crate::data_dir::DataDir;
 use crate::database::Database;
 use crate::digest;
 use crate::error::{Error, Kind, kind_of};
+use crate::replay::ReplayError;
 
 /// Something that a database was read from.
 pub struct Source {
@@ -27,6 +29,8 @@ pub struct Source {
     pub size_bytes: u64,
     /// The database in it, carried forward by the log where there is one.
     pub database: Database,
+    /// What is beside it in a data directory.
+    pub data_dir: Option<DataDir>,
 }
 
 /// What a path can hold.
@@ -81,6 +85,14 @@ pub enum OpenError {
         /// What went wrong.
         source: ExpandError,
     },
+    /// The log of a data directory could not be applied to its database.
+    #[error("{}", path.display())]
+    Log {
+        /// The data directory.
+        path: PathBuf,
+        /// Why not.
+        source: ReplayError,
+    },
     /// The database in it could not be read.
     #[error("{}", path.display())]
     Database {
@@ -101,6 +113,7 @@ impl OpenError {
             Self::Special { .. } => Kind::Usage,
             Self::Expand { source: ExpandError::Scratch { source, .. }, .. } => kind_of(source),
             Self::Expand { .. } => Kind::Corrupt,
+            Self::Log { source, .. } => source.kind(),
             Self::Database { source, .. } => source.kind(),
         }
     }
@@ -109,6 +122,16 @@ impl OpenError {
 impl Source {
     /// Opens what is at `path`. What is wrapped is unwrapped into `scratch`.
     pub fn open(path: &Path, scratch: &Path) -> Result<Self, OpenError> {
+        let mut source = Self::open_damaged(path, scratch)?;
+        match source.data_dir.take_if(|data_dir| data_dir.ahead.is_err()).map(|data_dir| data_dir.ahead) {
+            Some(Err(source)) => Err(OpenError::Log { path: path.into(), source }),
+            _ => Ok(source),
+        }
+    }
+
+    /// Opens what is at `path`, also if it is a data directory whose log cannot be applied: its database is then as
+    /// the file has it, and `data_dir` says why.
+    pub fn open_damaged(path: &Path, scratch: &Path) -> Result<Self, OpenError> {
         let metadata = path.metadata().map_err(io_error("opening", path))?;
         if metadata.is_dir() {
             Self::open_data_dir(path)
@@ -128,18 +151,26 @@ impl Source {
         let database = open_database(path, expanded.unwrap_or(file))?;
         let has_digest = digest::covered_bytes(database.file().layout().file_bytes).is_some();
         let kind = if has_digest { SourceKind::Snapshot } else { SourceKind::Database };
-        Ok(Self { path: path.into(), kind, container, size_bytes, database })
+        Ok(Self { path: path.into(), kind, container, size_bytes, database, data_dir: None })
     }
 
     fn open_data_dir(path: &Path) -> Result<Self, OpenError> {
-        let db = path.join("member/snap/db");
+        let db = DataDir::database_path(path);
         if !db.is_file() {
             return Err(OpenError::NoDataDir { path: path.into() });
         }
         let file = open_shared(&db)?;
         let size_bytes = file.metadata().map_err(io_error("reading", &db))?.len();
         let database = open_database(&db, file)?;
-        Ok(Self { path: path.into(), kind: SourceKind::DataDir, container: Container::Plain, size_bytes, database })
+        let (data_dir, database) = DataDir::read(path, database).map_err(io_error("reading", path))?;
+        Ok(Self {
+            path: path.into(),
+            kind: SourceKind::DataDir,
+            container: Container::Plain,
+            size_bytes,
+            database,
+            data_dir: Some(data_dir),
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! The project's tools: `cargo xtask help` lists them.
 
+mod bench;
 mod debian;
 mod golang;
 mod golden;
@@ -17,6 +18,8 @@ usage: cargo xtask COMMAND
 
   servers   put etcd 3.4 to 3.7 and the judges in the cache, once
   golden    write testdata/golden anew, with real servers
+  bench engine [GIB]
+            measure the engine on databases of 1 and 4 GiB, or of one size
   help      this text
 
 The cache is $REFLOAT_CACHE, or else ~/.cache/refloat.";
@@ -35,6 +38,9 @@ fn main() -> ExitCode {
 fn run(arguments: &[String]) -> Result<ExitCode> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
+        ["bench"] | ["bench", "engine"] => bench::engine(&[1, 4], 5)?,
+        ["bench", "engine", gib] => bench::engine(&[gib.parse()?], 5)?,
+        ["measured", command @ ..] => return bench::measured(command),
         ["servers"] => servers::install()?,
         ["golden"] => golden::make()?,
         ["help" | "--help" | "-h"] => say(HELP),

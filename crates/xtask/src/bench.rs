@@ -1,0 +1,11 @@
+//! The figures that the project claims, measured: `cargo xtask bench engine`.
+//!
+//! Machines differ, and one machine differs from hour to hour, so everything that is compared runs in turn within
+//! one call, and what is told is the median.
+
+mod engine;
+mod measure;
+mod workload;
+
+pub(crate) use engine::engine;
+pub(crate) use measure::measured;

@@ -1,0 +1,124 @@
+//! The documents say what the tree says.
+//!
+//! `UPDATE_DOCS=1 cargo test -p xtask --test docs` writes the pages that are made from the source.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Each page of `docs/format`, and the modules whose heads are its sections.
+const PAGES: [(&str, &str, &[&str]); 3] = [
+    (
+        "bolt.md",
+        "The bolt file",
+        &["bolt-file/src/page.rs", "bolt-file/src/meta.rs", "bolt-file/src/freelist.rs", "bolt-file/src/write.rs"],
+    ),
+    (
+        "database.md",
+        "What etcd keeps in it",
+        &["etcd-data/src/revision.rs", "etcd-data/src/key_value.rs", "etcd-data/src/tables.rs"],
+    ),
+    (
+        "files.md",
+        "Log, raft snapshots and snapshot files",
+        &[
+            "etcd-data/src/wal/record.rs",
+            "etcd-data/src/snap.rs",
+            "etcd-data/src/digest.rs",
+            "etcd-data/src/container.rs",
+        ],
+    ),
+];
+
+#[test]
+fn the_format_pages_are_the_heads_of_their_modules() {
+    for (page, title, modules) in PAGES {
+        let sections = modules.iter().map(|module| format!("## {}\n\n{}", section_title(module), head(module)));
+        let made = format!(
+            "# {title}\n\nMade from the heads of the modules that read and write these bytes.\n\n{}",
+            sections.collect::<Vec<_>>().join("\n")
+        );
+        let path = root().join("docs/format").join(page);
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            fs::write(&path, &made).unwrap();
+        }
+        let found = fs::read_to_string(&path).unwrap_or_default();
+        assert!(found == made, "docs/format/{page} is not what the modules say; set UPDATE_DOCS=1 to write it");
+    }
+}
+
+fn section_title(module: &str) -> String {
+    format!("`crates/{module}`")
+}
+
+/// The text at the head of a module, without links that only rustdoc follows.
+fn head(module: &str) -> String {
+    let source = fs::read_to_string(root().join("crates").join(module)).unwrap();
+    let lines = source.lines().take_while(|line| line.starts_with("//!"));
+    let text: String = lines.map(|line| format!("{}\n", line[3..].strip_prefix(' ').unwrap_or(""))).collect();
+    text.replace("[`", "`").replace("`]", "`")
+}
+
+#[test]
+fn what_the_architecture_names_exists() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let source = all_source();
+    let mut names = 0;
+    for name in text.split('`').skip(1).step_by(2).filter(|name| !name.contains(['\n', ' '])) {
+        names += 1;
+        let exists = match name {
+            path if path.contains('/') => root().join(path).exists() || path.starts_with("member/"),
+            glob if glob.contains('*') => true,
+            name => name.split("::").all(|part| source.contains(part)),
+        };
+        assert!(exists, "ARCHITECTURE.md names `{name}`, which is not there");
+    }
+    assert!(names > 20, "only {names} names were found");
+}
+
+fn all_source() -> String {
+    let mut text = String::new();
+    let mut folders = vec![root().join("crates")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                text += path.file_name().unwrap().to_str().unwrap();
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("tests/docs.rs") {
+                text += path.file_stem().unwrap().to_str().unwrap();
+                text += &fs::read_to_string(path).unwrap();
+            }
+        }
+    }
+    text
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    let mut pages = vec![root().join("docs")];
+    let mut links = 0;
+    pages.extend(["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(|name| root().join(name)));
+    while let Some(page) = pages.pop() {
+        if page.is_dir() {
+            pages.extend(fs::read_dir(page).unwrap().map(|entry| entry.unwrap().path()));
+            continue;
+        }
+        let text = fs::read_to_string(&page).unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let target = link.split('#').next().unwrap();
+            if target.is_empty() || target.contains("://") {
+                continue;
+            }
+            links += 1;
+            let there = page.parent().unwrap().join(target).exists();
+            assert!(there, "{} links to {link}, which is not there", page.display());
+        }
+    }
+    assert!(links > 0);
+}
