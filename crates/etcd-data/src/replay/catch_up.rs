@@ -27,6 +27,8 @@ pub struct CaughtUp {
     pub uncommitted: u64,
     /// Users who cannot log in before their password is set again: see [`Replayed::lost_passwords`].
     pub lost_passwords: Vec<String>,
+    /// Entries of which it depends on the release of etcd what they do: see [`Replayed::in_doubt`].
+    pub in_doubt: Vec<u64>,
 }
 
 /// Carries `database` forward to where its member would be after a start: by what `log` has that it does not reflect.
@@ -45,8 +47,9 @@ pub fn catch_up<S: Storage>(database: Database, log: &Log<S>, snaps: &[Snap]) ->
     let last = database.last_record()?.map_or(Revision::FIRST, |last| last.main);
     let replayed = replay(tables.clone(), last, rows, pending)?;
 
-    let Replayed { records, tables, uncommitted, lost_passwords, .. } = replayed;
-    Ok(CaughtUp { database: database.with_tail(records, tables), applied, entries, uncommitted, lost_passwords })
+    let Replayed { records, tables, uncommitted, lost_passwords, in_doubt, .. } = replayed;
+    let database = database.with_tail(records, tables);
+    Ok(CaughtUp { database, applied, entries, uncommitted, lost_passwords, in_doubt })
 }
 
 /// Who votes, as far as the database knows: what it keeps for raft since 3.5, else its members.

@@ -293,7 +293,7 @@ fn alarms_forbid_what_could_do_harm() {
     scene.asks(Command::Put(put("a", "refused")));
     scene.asks(Command::LeaseGrant(LeaseGrantRequest { ttl: 9, id: 8 }));
     let puts = TxnRequest { failure: vec![op(Op::Put(put("x", "")))], ..TxnRequest::default() };
-    scene.asks(Command::Txn(TxnRequest { success: vec![op(Op::Txn(puts))], ..TxnRequest::default() }));
+    scene.asks(Command::Txn(TxnRequest { success: vec![op(Op::Txn(puts.clone()))], ..puts }));
     scene.asks(Command::DeleteRange(delete("b", "")));
     scene.asks(alarm(AlarmAction::Activate, AlarmKind::Corrupt));
     scene.asks(Command::DeleteRange(delete("a", "")));
@@ -306,6 +306,22 @@ fn alarms_forbid_what_could_do_harm() {
     scene.asks(alarm(AlarmAction::Deactivate, AlarmKind::NoSpace));
     scene.asks(Command::Put(put("a", "taken")));
     assert_eq!(scene.records(), ["5/0t b", "6/0 a=taken created 2 version 2"]);
+}
+
+#[test]
+fn a_put_within_a_nested_transaction_is_in_doubt_while_there_is_no_space() {
+    for (version, is_carried_out, is_in_doubt) in
+        [("3.4.0", true, false), ("3.5.0", true, true), ("3.6.0", false, true)]
+    {
+        let mut scene = Scene::new();
+        scene.asks(Command::ClusterVersionSet(ClusterVersionSetRequest { version: version.into() }));
+        scene.tables.put_alarm(Alarm { member: 1, kind: AlarmKind::NoSpace as i32 });
+        let inner = TxnRequest { success: vec![op(Op::Put(put("x", "")))], ..TxnRequest::default() };
+        scene.asks(Command::Txn(TxnRequest { success: vec![op(Op::Txn(inner))], ..TxnRequest::default() }));
+        let done = scene.done();
+        assert_eq!(!done.records.is_empty(), is_carried_out, "{version}");
+        assert_eq!(done.in_doubt, if is_in_doubt { vec![12] } else { vec![] }, "{version}");
+    }
 }
 
 /// Users `root`, and `u` with a role that may write `a` to `c` in two parts, and read `m`.
@@ -575,7 +591,7 @@ mod of_a_log {
 
     #[test]
     fn a_damaged_log_is_not_carried_out() {
-        let member = crate::tables::Member {
+        let member = Member {
             id: 5,
             peer_urls: vec!["http://a:1".into()],
             is_learner: false,
