@@ -1,13 +1,17 @@
 //! All commands, one file each.
 
 pub mod completions;
+pub mod defrag;
 pub mod diff;
+pub mod export;
 pub mod get;
 pub mod hashkv;
 pub mod history;
 pub mod inspect;
 pub mod keys;
 pub mod man;
+pub mod restore;
+pub mod undo;
 pub mod verify;
 
 use clap::Subcommand;
@@ -28,6 +32,10 @@ pub enum Command {
     Get(get::Args),
     History(history::Args),
     Diff(diff::Args),
+    Restore(restore::Args),
+    Undo(undo::Args),
+    Export(export::Args),
+    Defrag(defrag::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -43,6 +51,10 @@ impl Command {
             Self::Get(args) => get::run(ui, &args),
             Self::History(args) => history::run(ui, &args),
             Self::Diff(args) => diff::run(ui, &args),
+            Self::Restore(args) => restore::run(ui, &args),
+            Self::Undo(args) => undo::run(ui, &args),
+            Self::Export(args) => export::run(ui, &args),
+            Self::Defrag(args) => defrag::run(ui, &args),
             Self::Completions(args) => completions::run(ui, &args),
             Self::Man(args) => man::run(ui, &args),
         }
@@ -70,6 +82,10 @@ pub fn json_output(name: &str) -> Option<JsonOutput> {
         "get" => of::<get::Found>(),
         "history" => of::<Vec<history::Change>>(),
         "diff" => of::<Vec<diff::Differing>>(),
+        "restore" => of::<restore::Restoration>(),
+        "undo" => of::<undo::Undone>(),
+        "export" => of::<export::ExportedFile>(),
+        "defrag" => of::<defrag::DefraggedFile>(),
         _ => None,
     }
 }

@@ -14,7 +14,7 @@ documented! {
         pub code: String,
         /// How much it matters to a server that is started on it: `harmless`, `unsound` or `fatal`.
         pub severity: &'static str,
-        /// Where it is: `file`, `pages`, `data`, `log`, `raft snapshot`, and the place in there.
+        /// Where it is: a page, a revision, a bucket, a file of a data directory.
         pub place: String,
         /// What it is, in a sentence.
         pub message: String,
@@ -25,6 +25,11 @@ impl Finding {
     /// Something that is wrong with a file as a whole.
     pub fn of_file(code: &str, place: &str, message: impl Into<String>) -> Self {
         Self { code: code.into(), severity: word(Severity::Fatal), place: place.into(), message: message.into() }
+    }
+
+    /// Whether nothing goes wrong with it.
+    pub fn is_harmless(&self) -> bool {
+        self.severity == word(Severity::Harmless)
     }
 
     /// Something that is wrong with the pages.

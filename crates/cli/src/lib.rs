@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod build_failure;
 pub mod commands;
 pub mod content;
 pub mod exit;
@@ -13,6 +14,7 @@ pub mod failure;
 pub mod finding;
 pub mod json;
 pub mod key;
+pub mod moment;
 pub mod point;
 pub mod progress;
 pub mod quoted;

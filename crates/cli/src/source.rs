@@ -9,6 +9,7 @@ use std::sync::Arc;
 use bolt_file::{BoltFile, Fault};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use etcd_data::container::{Container, ExpandError};
+use etcd_data::data_dir::DataDir;
 use etcd_data::error::kind_of;
 use etcd_data::source::OpenError;
 use etcd_data::view::ViewError;
@@ -49,20 +50,27 @@ impl From<OsString> for Location {
 impl SourceArgs {
     /// Opens it. What is wrapped is unwrapped where temporary files go.
     pub fn open(&self) -> Result<Source, Failure> {
-        self.open_with_scratch(&std::env::temp_dir())
+        self.open_with_scratch(std::env::temp_dir())
     }
 
     /// Opens it. What is wrapped is unwrapped into `scratch`.
-    pub fn open_with_scratch(&self, scratch: &Path) -> Result<Source, Failure> {
+    pub fn open_with_scratch(&self, scratch: PathBuf) -> Result<Source, Failure> {
         let path = self.path()?;
         let _reading = Reading::begin("opening", path.metadata().map_or(0, |metadata| metadata.len()));
-        Source::open(path, scratch).map_err(|error| refusal(path, &error))
+        Source::open(path, &scratch).map_err(|error| refusal(path, &error))
+    }
+
+    /// Opens it, also if it is a data directory whose log is of no use.
+    pub fn open_damaged(&self) -> Result<Source, Failure> {
+        let path = self.path()?;
+        let _reading = Reading::begin("opening", path.metadata().map_or(0, |metadata| metadata.len()));
+        Source::open_damaged(path, &std::env::temp_dir()).map_err(|error| refusal(path, &error))
     }
 
     /// Opens only the pages of it: for a database that is too damaged to open.
     pub fn open_pages(&self) -> Result<BoltFile, Failure> {
         let path = self.path()?;
-        let file = if path.is_dir() { path.join("member/snap/db") } else { path.into() };
+        let file = if path.is_dir() { DataDir::database_path(path) } else { path.into() };
         let unreadable =
             |error: io::Error| Failure::because(kind_of(&error), format!("cannot open {}", file.display()), &error);
         let opened = File::open(&file).map_err(unreadable)?;
@@ -113,6 +121,15 @@ fn refusal(path: &Path, error: &OpenError) -> Failure {
         }
         OpenError::Expand { source, .. } => Failure::because(kind, format!("cannot unwrap {shown}"), source)
             .hint("the file is damaged or was not copied whole; copy it again, or choose another snapshot"),
+        OpenError::Log { source, .. } => Failure::because(
+            kind,
+            format!("the log of {shown} cannot be applied to its database"),
+            source,
+        )
+        .hint(format!(
+            "`refloat verify {shown}` lists what is wrong; {} is the database alone, without what only the log has",
+            DataDir::database_path(path).display()
+        )),
         OpenError::Database { source, .. } => not_a_database(path, source),
         error => Failure::because(kind, format!("cannot open {shown}"), error),
     }

@@ -10,6 +10,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use tempfile::TempDir;
 use testkit::fixtures;
 
 macro_rules! sessions {
@@ -32,12 +33,17 @@ macro_rules! sessions {
 
 sessions! {
     bad_input
+    data_dir
+    defrag
     diff
+    export
     get
     hashkv
     history
     inspect
     keys
+    restore
+    undo
     verify
 }
 
@@ -49,7 +55,7 @@ fn folder() -> std::path::PathBuf {
 fn replay(name: &str) {
     let file = folder().join(format!("{name}.txt"));
     let written = fs::read_to_string(&file).unwrap_or_default();
-    let desk = desk();
+    let desk = desk(name);
     let mut seen = String::new();
     for line in written.lines() {
         if let Some(command) = line.strip_prefix("$ ") {
@@ -76,7 +82,9 @@ fn run(folder: &Path, command: &str) -> String {
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    let mut seen = String::from_utf8_lossy(&output.stdout).into_owned();
+    let seen = String::from_utf8_lossy(&output.stdout);
+    let here = folder.canonicalize().unwrap();
+    let mut seen = without_times(&seen.replace(here.to_str().unwrap(), "/desk"));
     if !seen.is_empty() && !seen.ends_with('\n') {
         seen.push_str("[no line end]\n");
     }
@@ -89,9 +97,30 @@ fn run(folder: &Path, command: &str) -> String {
     seen
 }
 
+/// `text` with every moment, like 20261121T031502-127Z, replaced by the same.
+fn without_times(text: &str) -> String {
+    const SHAPE: &[u8] = b"00000000T000000-000Z";
+    let is_moment = |part: &str| {
+        part.bytes().zip(SHAPE).all(|(byte, shape)| match shape {
+            b'0' => byte.is_ascii_digit(),
+            letter => byte == *letter,
+        })
+    };
+    let mut shown = text.to_owned();
+    for at in 0..shown.len().saturating_sub(SHAPE.len() - 1) {
+        if shown.get(at..at + SHAPE.len()).is_some_and(is_moment) {
+            shown.replace_range(at..at + SHAPE.len(), "20261121T031502-127Z");
+        }
+    }
+    shown
+}
+
 /// A folder with good and bad things to look at.
-fn desk() -> tempfile::TempDir {
+fn desk(session: &str) -> TempDir {
     let desk = tempfile::tempdir().unwrap();
+    if session == "data_dir" {
+        put_data_dirs(desk.path());
+    }
     let put = |name: &str, fixture: &str| {
         let at = fixtures::path(fixture).canonicalize().unwrap();
         symlink(at, desk.path().join(name)).unwrap();
@@ -113,4 +142,15 @@ fn desk() -> tempfile::TempDir {
     fs::create_dir(desk.path().join("folder")).unwrap();
     File::create_new(desk.path().join("folder/file")).unwrap();
     desk
+}
+
+/// Members that were stopped or killed, and one whose log is damaged.
+fn put_data_dirs(desk: &Path) {
+    for (name, fixture) in [("clean", "3.6.16-clean"), ("killed", "3.5.30-killed"), ("damaged", "3.5.30-killed")] {
+        fs::rename(fixtures::data_dir(fixture).keep(), desk.join(name)).unwrap();
+    }
+    let log = desk.join("damaged/member/wal/0000000000000000-0000000000000000.wal");
+    let mut bytes = fs::read(&log).unwrap();
+    bytes[2000] ^= 1;
+    fs::write(&log, bytes).unwrap();
 }

@@ -1,5 +1,6 @@
 //! `refloat inspect`
 
+use etcd_data::data_dir::Ahead;
 use etcd_data::facts::Facts;
 use etcd_data::source::SourceKind;
 use etcd_data::tables::{Alarm, AlarmKind, Member};
@@ -70,6 +71,8 @@ documented! {
         pub consistent_index: Option<u64>,
         /// The raft term of that entry; null before 3.5.
         pub term: Option<u64>,
+        /// How far the log of a data directory was ahead of its database; null for anything else.
+        pub log: Option<LogJson>,
         /// The size of the file as it lies there.
         pub file_size_bytes: u64,
         /// The size of the database file in it.
@@ -96,6 +99,18 @@ documented! {
         pub client_urls: Vec<String>,
         /// Whether it has no vote yet.
         pub is_learner: bool,
+    }
+}
+
+documented! {
+    /// How far a log was ahead of its database. All that is shown is with those entries.
+    pub struct LogJson {
+        /// Entries that only the log had.
+        pub entries_ahead: u64,
+        /// Entries after those that may yet be taken back, and do not count.
+        pub uncommitted: u64,
+        /// Users who cannot log in before their password is set again.
+        pub lost_passwords: Vec<String>,
     }
 }
 
@@ -178,6 +193,7 @@ impl Inspection {
             roles: tables.roles,
             consistent_index: tables.consistent_index,
             term: tables.term,
+            log: source.data_dir.as_ref().and_then(|data_dir| data_dir.ahead.as_ref().ok()).map(LogJson::of),
             file_size_bytes: source.size_bytes,
             size_bytes: sizes.size_bytes,
             size_in_use_bytes: sizes.size_in_use_bytes,
@@ -208,6 +224,9 @@ impl Inspection {
         if self.auth_enabled || self.users > 0 {
             let state = if self.auth_enabled { "on" } else { "off" };
             table.fact("authentication", format!("{state} ({} users, {} roles)", self.users, self.roles));
+        }
+        if let Some(log) = &self.log {
+            table.fact("log", log.text());
         }
         table.fact("size", exact(self.size_bytes));
         table.fact("in use", exact(self.size_in_use_bytes));
@@ -262,6 +281,23 @@ impl MemberJson {
         let urls = Quoted(self.peer_urls.join(",").as_bytes()).to_string();
         let learner = if self.is_learner { ", learner" } else { "" };
         format!("{} {name} {urls}{learner}", self.id)
+    }
+}
+
+impl LogJson {
+    fn of(ahead: &Ahead) -> Self {
+        let Ahead { entries, uncommitted, lost_passwords, .. } = ahead;
+        Self { entries_ahead: *entries, uncommitted: *uncommitted, lost_passwords: lost_passwords.clone() }
+    }
+
+    fn text(&self) -> String {
+        match (self.entries_ahead, self.uncommitted) {
+            (0, _) => "nothing that the database does not have".into(),
+            (ahead, 0) => format!("{ahead} entries ahead of the database, applied here"),
+            (ahead, more) => {
+                format!("{ahead} entries ahead of the database, applied here; {more} more are not committed")
+            }
+        }
     }
 }
 

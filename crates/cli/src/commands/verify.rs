@@ -1,16 +1,14 @@
 //! `refloat verify`
 
-use std::fs;
 use std::path::Path;
 
 use bolt_file::BoltFile;
 use bolt_file::scan::cores;
+use etcd_data::data_dir::DataDir;
 use etcd_data::digest::{self, Digest};
 use etcd_data::error::kind_of;
 use etcd_data::hash::{HashKv, hash_kv};
-use etcd_data::snap::{Snap, SnapName};
 use etcd_data::source::SourceKind;
-use etcd_data::wal::Log;
 use etcd_data::{Error, Kind, Source, soundness};
 
 use crate::commands::inspect::kind_name;
@@ -47,14 +45,16 @@ documented! {
         pub path: String,
         /// What it is: `snapshot`, `database` or `data_dir`; `unknown` if the damage hides it.
         pub kind: &'static str,
-        /// Whether nothing is wrong.
+        /// Whether nothing is wrong: there are no findings. There may be notes.
         pub sound: bool,
         /// What the digest at the end of a snapshot says: `matches`, `differs`, or `absent` where there is none.
         pub digest: &'static str,
         /// What is wrong, file before pages before data before log.
         pub findings: Vec<Finding>,
-        /// Findings beyond those that are listed.
+        /// Findings and notes beyond those that are listed.
         pub further_findings: u64,
+        /// What is unusual and harmless, like a compaction that was under way.
+        pub notes: Vec<Finding>,
         /// HashKV; null if the damage does not allow to compute it.
         pub hash: Option<u32>,
         /// The revision that it is of.
@@ -66,7 +66,7 @@ documented! {
 
 /// Checks it.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
-    let verdict = match args.source.open() {
+    let verdict = match args.source.open_damaged() {
         Ok(source) => verify(&source, args)?,
         Err(failure) if failure.is_damage() => verify_pages(args)?.ok_or(failure)?,
         Err(failure) => return Err(failure),
@@ -86,9 +86,9 @@ fn verify(source: &Source, args: &Args) -> Result<Verdict, Failure> {
     let digest = found.digest(source)?;
     found.pages(&source.path, source.database.file())?;
     found.data(source)?;
-    if source.kind == SourceKind::DataDir {
-        found.log(&source.path.join("member/wal"))?;
-        found.raft_snapshots(&source.path.join("member/snap"))?;
+    if let Some(data_dir) = &source.data_dir {
+        found.log(data_dir);
+        found.raft_snapshots(data_dir);
     }
     let hash = found.hash(source, args)?;
     Ok(Verdict {
@@ -98,6 +98,7 @@ fn verify(source: &Source, args: &Args) -> Result<Verdict, Failure> {
         digest,
         findings: found.findings,
         further_findings: found.further,
+        notes: found.notes,
         hash: hash.map(|hash| hash.hash),
         revision: hash.map(|hash| hash.revision.0),
         compact_revision: hash.map(|hash| hash.compact_revision.map_or(-1, |revision| revision.0)),
@@ -119,6 +120,7 @@ fn verify_pages(args: &Args) -> Result<Option<Verdict>, Failure> {
         digest: "absent",
         findings: found.findings,
         further_findings: found.further,
+        notes: found.notes,
         hash: None,
         revision: None,
         compact_revision: None,
@@ -129,10 +131,15 @@ fn verify_pages(args: &Args) -> Result<Option<Verdict>, Failure> {
 #[derive(Default)]
 struct Found {
     findings: Vec<Finding>,
+    notes: Vec<Finding>,
     further: u64,
 }
 
 impl Found {
+    fn add(&mut self, finding: Finding) {
+        if finding.is_harmless() { self.notes.push(finding) } else { self.findings.push(finding) }
+    }
+
     fn digest(&mut self, source: &Source) -> Result<&'static str, Failure> {
         if source.kind != SourceKind::Snapshot {
             return Ok("absent");
@@ -147,7 +154,7 @@ impl Found {
             Digest::Differs { .. } => {
                 let message =
                     "the digest at the end is not that of the file: it was changed or damaged after it was made";
-                self.findings.push(Finding::of_file("digest", "file", message));
+                self.add(Finding::of_file("digest", "file", message));
                 "differs"
             }
         })
@@ -156,7 +163,7 @@ impl Found {
     fn pages(&mut self, path: &Path, file: &BoltFile) -> Result<(), Failure> {
         let _reading = Reading::begin("checking pages", file.used_bytes());
         let report = bolt_file::check::check(file, cores()).map_err(|error| damaged(path, &Error::from(error)))?;
-        self.findings.extend(report.findings.iter().map(Finding::of_pages));
+        report.findings.iter().map(Finding::of_pages).for_each(|finding| self.add(finding));
         self.further += report.further;
         Ok(())
     }
@@ -164,41 +171,31 @@ impl Found {
     fn data(&mut self, source: &Source) -> Result<(), Failure> {
         let _reading = Reading::begin("checking records", source.database.file().used_bytes());
         let report = soundness::check(&source.database).map_err(|error| damaged(&source.path, &error))?;
-        self.findings.extend(report.findings.iter().map(Finding::of_data));
+        report.findings.iter().map(Finding::of_data).for_each(|finding| self.add(finding));
         self.further += report.further;
         Ok(())
     }
 
-    fn log(&mut self, folder: &Path) -> Result<(), Failure> {
-        let _reading = Reading::begin("checking the log", 0);
-        match Log::open(folder) {
-            Ok(log) => self.findings.extend(log.findings.iter().map(Finding::of_log)),
-            Err(error) if error.kind() == Kind::Missing => {
-                self.findings.push(Finding::of_file("no_log", "member/wal", format!("member/wal: {error}")));
-            }
-            Err(error) => {
-                return Err(Failure::because(error.kind(), format!("cannot read {}", folder.display()), &error));
-            }
+    fn log(&mut self, data_dir: &DataDir) {
+        let listed = match &data_dir.log {
+            Ok(log) => log.findings.iter().map(Finding::of_log).collect(),
+            Err(error) => vec![Finding::of_file("no_log", "member/wal", format!("member/wal: {error}"))],
+        };
+        if let Err(error) = &data_dir.ahead
+            && listed.is_empty()
+        {
+            self.add(Finding::of_file("log_not_applied", "member/wal", format!("member/wal: {error}")));
         }
-        Ok(())
+        listed.into_iter().for_each(|finding| self.add(finding));
     }
 
-    fn raft_snapshots(&mut self, folder: &Path) -> Result<(), Failure> {
-        let unreadable = |error| Failure::because(kind_of(&error), format!("cannot read {}", folder.display()), &error);
-        let mut names = Vec::new();
-        for entry in fs::read_dir(folder).map_err(unreadable)? {
-            let name = entry.map_err(unreadable)?.file_name();
-            names.extend(name.to_str().filter(|name| SnapName::parse(name).is_some()).map(String::from));
-        }
-        names.sort_unstable();
-        for name in names {
-            let bytes = fs::read(folder.join(&name)).map_err(unreadable)?;
-            if let Err(error) = Snap::parse(bytes.into()) {
+    fn raft_snapshots(&mut self, data_dir: &DataDir) {
+        for (name, snap) in &data_dir.snaps {
+            if let Err(error) = snap {
                 let place = format!("member/snap/{name}");
-                self.findings.push(Finding::of_file("raft_snapshot", &place, format!("{place}: {error}")));
+                self.add(Finding::of_file("raft_snapshot", &place, format!("{place}: {error}")));
             }
         }
-        Ok(())
     }
 
     /// The hash; none if it cannot be computed for what was found already.
@@ -214,11 +211,12 @@ impl Found {
 
 impl Verdict {
     fn show(&self, ui: &mut Ui) -> Result<(), Failure> {
-        if !self.sound {
-            let mut table = Table::default();
-            for finding in &self.findings {
-                table.row([finding.severity.into(), Visible(&finding.message).to_string()]);
-            }
+        let listed = self.findings.iter().chain(&self.notes);
+        let mut table = Table::default();
+        for finding in listed {
+            table.row([finding.severity.into(), Visible(&finding.message).to_string()]);
+        }
+        if !table.is_empty() {
             ui.line(format_args!("{table}\n"))?;
         }
         ui.line(self.conclusion())?;
@@ -226,18 +224,16 @@ impl Verdict {
     }
 
     fn conclusion(&self) -> String {
-        if self.sound {
-            return format!("{} is sound", self.path);
-        }
-        let count = |severity: &str| self.findings.iter().filter(|finding| finding.severity == severity).count();
-        let counts = ["fatal", "unsound", "harmless"].map(|severity| (count(severity), severity));
-        let parts: Vec<String> =
-            counts.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
+        let path = &self.path;
         let further = match self.further_findings {
             0 => String::new(),
             further => format!(", and {further} more that are not listed"),
         };
-        format!("{}: {} findings ({}){further}", self.path, self.findings.len(), parts.join(", "))
+        match self.findings.len() {
+            0 => format!("{path} is sound{further}"),
+            1 => format!("{path} is not sound: 1 finding{further}"),
+            count => format!("{path} is not sound: {count} findings{further}"),
+        }
     }
 
     fn facts(&self) -> Table {

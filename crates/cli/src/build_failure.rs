@@ -1,0 +1,86 @@
+//! Why a directory or a file was not built, and what to do about it.
+
+use std::path::Path;
+
+use etcd_data::Kind;
+use etcd_data::restore::{PlanError, RestoreError};
+
+use crate::failure::Failure;
+use crate::source::{damaged, out_of_view};
+
+/// Says why nothing was built from `source`.
+pub fn build_failure(source: &Path, error: &RestoreError) -> Failure {
+    let kind = error.kind();
+    let plain = |message: String| Failure::new(kind, message);
+    match error {
+        RestoreError::Plan(error) => plan_failure(source, error),
+        RestoreError::View(error) => out_of_view(source, error),
+        RestoreError::Source(error) => damaged(source, error),
+        RestoreError::Table(fault) => Failure::because(kind, format!("{} is damaged", source.display()), fault)
+            .hint(format!("`refloat verify {}` lists everything that is wrong with it", source.display())),
+        RestoreError::Exists { path } => plain(format!("{} exists and is not empty", path.display())).hint(
+            "choose another place, or give --replace to keep what is there aside, from where `undo` brings it back",
+        ),
+        RestoreError::InUse { .. } => plain(error.to_string()).hint("stop that etcd first"),
+        RestoreError::Busy { .. } => plain(error.to_string()).hint("wait until it has ended"),
+        RestoreError::Changed { .. } => plain(error.to_string()).hint("look at what is there now, then try again"),
+        RestoreError::NothingToUndo { .. } => plain(error.to_string())
+            .hint("only a restore with --replace replaces anything; what it keeps aside has .before- in its name"),
+        RestoreError::NoSpace { .. } => {
+            plain(error.to_string()).hint("nothing was left behind; make room, or choose a --data-dir on another disk")
+        }
+        RestoreError::Hole { .. } => {
+            plain(error.to_string()).hint("--at names an earlier revision; or choose another snapshot")
+        }
+        RestoreError::MissingLeases { .. } => plain(error.to_string()),
+        RestoreError::Io { source, .. } => {
+            Failure::because(kind, format!("{error} failed"), source).hint(io_hint(kind))
+        }
+        RestoreError::Proof(_) => plain(error.to_string())
+            .hint("nothing was left behind; this is a defect in refloat or of the disk: please report it"),
+        error => Failure::because(kind, "nothing was built", error),
+    }
+}
+
+/// Says why no file was built from `source`.
+pub fn file_failure(source: &Path, error: &RestoreError) -> Failure {
+    match error {
+        RestoreError::Exists { path } => in_the_way(path),
+        RestoreError::NoSpace { .. } => Failure::new(error.kind(), error.to_string())
+            .hint("nothing was left behind; make room, or choose an --output on another disk"),
+        error => build_failure(source, error),
+    }
+}
+
+/// Says that a file is never replaced.
+pub fn in_the_way(path: &Path) -> Failure {
+    Failure::new(Kind::Conflict, format!("{} exists", path.display()))
+        .hint("choose another --output, or remove it first")
+}
+
+fn plan_failure(source: &Path, error: &PlanError) -> Failure {
+    let plain = || Failure::new(error.kind(), error.to_string());
+    match error {
+        PlanError::NotInHistory(error) => out_of_view(source, error),
+        PlanError::Table(fault) => Failure::because(error.kind(), format!("{} is damaged", source.display()), fault)
+            .hint(format!("`refloat verify {}` lists everything that is wrong with it", source.display())),
+        PlanError::TokenNeeded { .. } => {
+            plain().hint("give --initial-cluster-token, the same for each member, and one that no cluster had before")
+        }
+        PlanError::CannotHold { .. } => plain().hint("choose a later version with --etcd-version"),
+        PlanError::CorruptAlarm { .. } => plain().hint(
+            "compare `refloat hashkv` of several members' data, and choose the one that is right; \
+             --alarms drop restores this one all the same",
+        ),
+        PlanError::NoSuchName { .. } => plain().hint("--name must be one of the names in --initial-cluster"),
+        _ => plain(),
+    }
+}
+
+fn io_hint(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Denied => "this user may not write there",
+        Kind::Missing => "the folder that it is to be in must exist",
+        _ => "nothing was left behind",
+    }
+}

@@ -1,0 +1,97 @@
+//! `refloat defrag`
+
+use std::path::PathBuf;
+
+use etcd_data::Source;
+use etcd_data::defrag::{Defragmented, defrag};
+use etcd_data::restore::Progress;
+use etcd_data::source::SourceKind;
+
+use crate::build_failure::{file_failure, in_the_way};
+use crate::commands::restore::{scratch, word};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::json::documented;
+use crate::progress::Bar;
+use crate::source::SourceArgs;
+use crate::table::{Table, bytes};
+use crate::ui::{Format, FormatArgs, Ui};
+
+/// Writes the database without waste to a new file
+///
+/// What etcd's own defragmentation does, offline. The file has the same content and can take the place of a stopped
+/// member's `member/snap/db`. It has no digest; `refloat export` writes snapshots.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// The file to write; there must be none yet
+    #[arg(long, value_name = "FILE")]
+    output: PathBuf,
+    /// Show what would be done, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+documented! {
+    /// A database file that was written, or would be.
+    pub struct DefraggedFile {
+        /// Whether nothing was done.
+        pub dry_run: bool,
+        /// The file.
+        pub path: String,
+        /// The size of the database before.
+        pub size_bytes_before: u64,
+        /// Its size now; null in a dry run.
+        pub size_bytes: Option<u64>,
+        /// The hash over all that is in either, as `etcdutl snapshot status` computes it; null in a dry run.
+        pub hash: Option<u32>,
+    }
+}
+
+/// Writes it.
+pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
+    let source = args.source.open_with_scratch(scratch(&args.output))?;
+    if args.output.symlink_metadata().is_ok() {
+        return Err(in_the_way(&args.output));
+    }
+    let written = if args.dry_run { None } else { Some(write(args, &source)?) };
+    let file = DefraggedFile {
+        dry_run: args.dry_run,
+        path: args.output.display().to_string(),
+        size_bytes_before: source.database.file().used_bytes(),
+        size_bytes: written.as_ref().map(|written| written.size_bytes),
+        hash: written.map(|written| written.hash),
+    };
+    match args.format.format {
+        Format::Json => ui.json(&file)?,
+        Format::Text => ui.line(file.text(&source))?,
+    }
+    Ok(Exit::Success)
+}
+
+fn write(args: &Args, source: &Source) -> Result<Defragmented, Failure> {
+    let mut bar = Bar::new("defragmenting");
+    let mut progress = |progress: Progress| bar.show(word(progress.step), progress.done_bytes, progress.of_bytes);
+    defrag(source.database.file(), &args.output, &mut progress).map_err(|error| file_failure(&source.path, &error))
+}
+
+impl DefraggedFile {
+    fn text(&self, source: &Source) -> String {
+        let mut table = Table::default();
+        table.fact("from", source.path.display());
+        table.fact("to", &self.path);
+        table.fact("size before", bytes(self.size_bytes_before));
+        let Some(size) = self.size_bytes else {
+            return format!("{table}\n\nnothing was done: this is a dry run");
+        };
+        table.fact("size now", bytes(size));
+        if source.kind == SourceKind::DataDir {
+            let place = source.path.join("member/snap/db");
+            table.fact("use it", format!("with etcd stopped: mv {} {}", self.path, place.display()));
+        }
+        table.to_string()
+    }
+}

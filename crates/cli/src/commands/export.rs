@@ -1,0 +1,122 @@
+//! `refloat export`
+
+use std::path::PathBuf;
+
+use etcd_data::Source;
+use etcd_data::export::{Exported, export};
+use etcd_data::restore::Progress;
+use etcd_data::view::Horizon;
+
+use crate::build_failure::{file_failure, in_the_way};
+use crate::commands::restore::{check_digest, scratch, word};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::json::documented;
+use crate::point::AtArgs;
+use crate::progress::Bar;
+use crate::source::{SourceArgs, out_of_view};
+use crate::table::{Table, bytes};
+use crate::ui::{Format, FormatArgs, Ui};
+
+/// Writes a standard snapshot file, which stock tools restore
+///
+/// It holds the database as it was at the point, without waste, and ends with its digest.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    source: SourceArgs,
+    #[command(flatten)]
+    at: AtArgs,
+    /// The file to write; there must be none yet
+    #[arg(long, value_name = "FILE")]
+    output: PathBuf,
+    /// Do not compare a snapshot with the digest at its end
+    #[arg(long)]
+    skip_hash_check: bool,
+    /// Show what would be done, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+documented! {
+    /// A snapshot file that was written, or would be.
+    pub struct ExportedFile {
+        /// Whether nothing was done.
+        pub dry_run: bool,
+        /// The file.
+        pub path: String,
+        /// The revision whose state it holds.
+        pub revision: i64,
+        /// HashKV of it; null in a dry run.
+        pub hash: Option<u32>,
+        /// The compact revision that the hash depends on; -1 if there never was a compaction.
+        pub compact_revision: i64,
+        /// Changes that it holds; null in a dry run.
+        pub records: Option<u64>,
+        /// Its size, digest included; null in a dry run.
+        pub size_bytes: Option<u64>,
+        /// The digest at its end, in hexadecimal; null in a dry run.
+        pub sha256: Option<String>,
+    }
+}
+
+/// Writes it.
+pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
+    let source = args.source.open_with_scratch(scratch(&args.output))?;
+    if !args.skip_hash_check {
+        check_digest(ui, &source)?;
+    }
+    let horizon = Horizon::of(&source.database).map_err(|error| out_of_view(&source.path, &error))?;
+    let revision = horizon.at(args.at.at.revision()).map_err(|error| out_of_view(&source.path, &error))?;
+    if args.output.symlink_metadata().is_ok() {
+        return Err(in_the_way(&args.output));
+    }
+    let exported = if args.dry_run { None } else { Some(write(args, &source)?) };
+    let file = ExportedFile {
+        dry_run: args.dry_run,
+        path: args.output.display().to_string(),
+        revision: revision.0,
+        hash: exported.as_ref().map(|exported| exported.hash.hash),
+        compact_revision: horizon.compact.map_or(-1, |revision| revision.0),
+        records: exported.as_ref().map(|exported| exported.records),
+        size_bytes: exported.as_ref().map(|exported| exported.size_bytes),
+        sha256: exported.map(|exported| hex(&exported.sha256)),
+    };
+    match args.format.format {
+        Format::Json => ui.json(&file)?,
+        Format::Text => ui.line(file.text(&source))?,
+    }
+    Ok(Exit::Success)
+}
+
+fn write(args: &Args, source: &Source) -> Result<Exported, Failure> {
+    let mut bar = Bar::new("exporting");
+    let mut progress = |progress: Progress| bar.show(word(progress.step), progress.done_bytes, progress.of_bytes);
+    export(&source.database, args.at.at.revision(), &args.output, &mut progress)
+        .map_err(|error| file_failure(&source.path, &error))
+}
+
+impl ExportedFile {
+    fn text(&self, source: &Source) -> String {
+        let mut table = Table::default();
+        table.fact("from", format!("{}, revision {}", source.path.display(), self.revision));
+        table.fact("to", &self.path);
+        let (Some(hash), Some(size), Some(records), Some(sha256)) =
+            (self.hash, self.size_bytes, self.records, &self.sha256)
+        else {
+            return format!("{table}\n\nnothing was done: this is a dry run");
+        };
+        table.fact("hash", format!("{hash} at revision {}", self.revision));
+        table.fact("size", format!("{}, {records} records", bytes(size)));
+        table.fact("sha256", sha256);
+        table.fact("restore it", format!("etcdutl snapshot restore {}, or refloat restore", self.path));
+        table.to_string()
+    }
+}
+
+/// `bytes` in hexadecimal.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,306 @@
+//! `refloat restore`
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use etcd_data::digest::{self, Digest};
+use etcd_data::error::kind_of;
+use etcd_data::facts::version_of;
+use etcd_data::restore::destination::Existing;
+use etcd_data::restore::options::{Alarms, Bump, EtcdVersion, ForVersion, Leases, Token};
+use etcd_data::restore::plan::History;
+use etcd_data::restore::{Options, Plan, Progress, Restored, Step, restore};
+use etcd_data::source::SourceKind;
+use etcd_data::{Kind, Source};
+
+use crate::build_failure::build_failure;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::json::documented;
+use crate::moment::stamp;
+use crate::point::AtArgs;
+use crate::progress::{Bar, Reading};
+use crate::quoted::Quoted;
+use crate::source::SourceArgs;
+use crate::table::{Table, bytes};
+use crate::ui::{Format, FormatArgs, Ui};
+
+/// Builds a data directory, ready for an etcd to start on
+///
+/// It is built beside its place, read back, and then appears at once; until then, and if anything fails, whatever is
+/// there stays as it is. The members of a cluster are restored one by one, from the same source, with the same
+/// `--initial-cluster` and `--initial-cluster-token`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    source: SourceArgs,
+    #[command(flatten)]
+    at: AtArgs,
+    /// The data directory to build
+    #[arg(long, value_name = "DIR")]
+    data_dir: PathBuf,
+    /// Where the log goes, if not into the data directory
+    #[arg(long, value_name = "DIR")]
+    wal_dir: Option<PathBuf>,
+    /// The name of the member
+    #[arg(long, default_value = "default")]
+    name: String,
+    /// All members of the cluster and their peer URLs; this member alone if not given
+    #[arg(long, value_name = "NAME=URL,…")]
+    initial_cluster: Option<String>,
+    /// What makes the cluster another one than all others; a unique one is drawn if not given
+    #[arg(long, value_name = "TOKEN")]
+    initial_cluster_token: Option<String>,
+    /// Where peers reach this member
+    #[arg(long, value_name = "URL,…")]
+    initial_advertise_peer_urls: Option<String>,
+    /// Go on this far after the newest revision of SRC, so that no client meets a revision twice; drops all history
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    bump_revision: Option<u64>,
+    /// Drop all history, so that every watch starts anew; `--bump-revision` does it anyway
+    #[arg(long, requires = "bump_revision")]
+    mark_compacted: bool,
+    /// Do not compare a snapshot with the digest at its end
+    #[arg(long)]
+    skip_hash_check: bool,
+    /// The version of etcd that is to start on it: 3.4, 3.5, 3.6 or 3.7; that of SRC if not given
+    #[arg(long, value_name = "VERSION")]
+    etcd_version: Option<EtcdVersion>,
+    /// What becomes of leases: kept, they start anew; dropped, the keys on them stay for good
+    #[arg(long, value_enum, default_value_t = Choice::Keep)]
+    leases: Choice,
+    /// What becomes of alarms; if not given, NOSPACE is dropped and CORRUPT is refused
+    #[arg(long, value_enum)]
+    alarms: Option<Choice>,
+    /// Replace what is in the data directory; it is kept aside, and `undo` brings it back
+    #[arg(long)]
+    replace: bool,
+    /// Show what would be done, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+/// To have it or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Choice {
+    /// It is kept.
+    Keep,
+    /// It is dropped.
+    Drop,
+}
+
+documented! {
+    /// What was restored, or would be.
+    pub struct Restoration {
+        /// Whether nothing was done.
+        pub dry_run: bool,
+        /// The data directory.
+        pub data_dir: String,
+        /// The revision whose state was restored.
+        pub restored_revision: i64,
+        /// The revision that the member begins at: the same, or a higher one.
+        pub revision: i64,
+        /// The compact revision that it begins with; -1 for none.
+        pub compact_revision: i64,
+        /// HashKV of the new database, as the member will say it; null in a dry run.
+        pub hash: Option<u32>,
+        /// Changes that the new database holds; null in a dry run.
+        pub records: Option<u64>,
+        /// The size of the new database; null in a dry run.
+        pub size_bytes: Option<u64>,
+        /// The id of the member, in hexadecimal as etcd shows it.
+        pub member_id: String,
+        /// The id of the cluster, in hexadecimal as etcd shows it.
+        pub cluster_id: String,
+        /// The token of the cluster.
+        pub cluster_token: String,
+        /// Where what was there is kept; null if nothing was.
+        pub kept: Option<String>,
+        /// Where the log that was there is kept, if it lay elsewhere; null if none did.
+        pub kept_wal: Option<String>,
+        /// Keys whose lease there is no record of: they never expire.
+        pub keys_without_lease: Option<u64>,
+    }
+}
+
+/// Builds it.
+pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
+    let source = args.source.open_with_scratch(scratch(&args.data_dir))?;
+    if !args.skip_hash_check {
+        check_digest(ui, &source)?;
+    }
+    let plan = Plan::make(&source.database, &args.options()?).map_err(|error| build_failure(&source.path, &error))?;
+    if args.format.format == Format::Text {
+        ui.line(shown(&source, &plan))?;
+        ui.finish()?;
+    }
+    let restored = match args.dry_run {
+        true => None,
+        false => Some(carry_out(&source, &plan)?),
+    };
+    match (args.format.format, restored) {
+        (Format::Json, restored) => ui.json(&Restoration::of(&plan, restored.as_ref()))?,
+        (Format::Text, Some(restored)) => ui.line(next_steps(args, &restored))?,
+        (Format::Text, None) => ui.line("\nnothing was done: this is a dry run")?,
+    }
+    Ok(Exit::Success)
+}
+
+fn carry_out(source: &Source, plan: &Plan) -> Result<Restored, Failure> {
+    let mut bar = Bar::new("restoring");
+    let mut progress = |progress: Progress| bar.show(word(progress.step), progress.done_bytes, progress.of_bytes);
+    restore(&source.database, plan, &mut progress).map_err(|error| build_failure(&source.path, &error))
+}
+
+/// The word for what takes time.
+pub fn word(step: Step) -> &'static str {
+    match step {
+        Step::Compacting => "compacting",
+        Step::Building => "building",
+        Step::Proving => "reading back",
+    }
+}
+
+/// Refuses a snapshot that is not what it was when it was made.
+pub fn check_digest(ui: &mut Ui, source: &Source) -> Result<(), Failure> {
+    let file = source.database.file();
+    let _reading = Reading::begin("checking the digest", file.layout().file_bytes);
+    let shown = source.path.display();
+    if source.kind == SourceKind::DataDir {
+        return Ok(());
+    }
+    let unreadable = |error| Failure::because(kind_of(&error), format!("cannot read {shown}"), &error);
+    match digest::check(&**file.storage()).map_err(unreadable)? {
+        Digest::Matches(_) => Ok(()),
+        Digest::Absent => ui.note(format_args!(
+            "note: {shown} has no digest at its end, so nothing tells whether it is as it was made"
+        )),
+        Digest::Differs { .. } => Err(Failure::new(Kind::Corrupt, format!("{shown} is not as it was made: its digest differs"))
+            .hint(format!(
+                "choose another snapshot; `refloat verify {shown}` tells how bad it is, --skip-hash-check goes on all the same"
+            ))),
+    }
+}
+
+/// Where a wrapped source is unwrapped: where there has to be room anyway.
+pub fn scratch(target: &Path) -> PathBuf {
+    let parent = target.parent().filter(|parent| parent.is_dir());
+    parent.map_or_else(std::env::temp_dir, PathBuf::from)
+}
+
+impl Args {
+    fn options(&self) -> Result<Options, Failure> {
+        let token = match &self.initial_cluster_token {
+            Some(token) => Token::Named(token.clone()),
+            None => Token::unique()
+                .map_err(|error| Failure::because(Kind::Unavailable, "cannot draw a unique cluster token", &error))?,
+        };
+        let existing = if self.replace { Existing::KeepAside } else { Existing::Refuse };
+        Ok(Options {
+            wal_dir: self.wal_dir.clone(),
+            existing,
+            at: self.at.at.revision(),
+            name: self.name.clone(),
+            initial_cluster: self.initial_cluster.clone(),
+            peer_urls: self.initial_advertise_peer_urls.clone(),
+            bump: self.bump_revision.map_or(Bump::No, Bump::By),
+            version: self.etcd_version.map_or(ForVersion::AsSource, ForVersion::Version),
+            leases: if self.leases == Choice::Keep { Leases::Keep } else { Leases::Drop },
+            alarms: match self.alarms {
+                None => Alarms::DropNoSpace,
+                Some(Choice::Keep) => Alarms::Keep,
+                Some(Choice::Drop) => Alarms::DropAll,
+            },
+            ..Options::new(&self.data_dir, token, stamp())
+        })
+    }
+}
+
+fn shown(source: &Source, plan: &Plan) -> Table {
+    let mut table = Table::default();
+    table.fact("from", format!("{}, revision {}", source.path.display(), plan.revision));
+    table.fact("to", plan.destination.data_dir.display());
+    if let Some(kept) = &plan.destination.kept {
+        table.fact(
+            "replaces",
+            format!("what is there, kept as {}", plan.destination.target().with_file_name(kept).display()),
+        );
+    }
+    match plan.history {
+        History::Whole => {}
+        History::CompactedAt(at) => table.fact("history", format!("from revision {at} on")),
+        History::OnlyLive => table.fact("history", format!("none; goes on after revision {}", plan.current_revision)),
+    }
+    for member in &plan.members {
+        let name = Quoted(member.name.as_bytes()).to_string();
+        let this = if member.id == plan.member.0 { " (this)" } else { "" };
+        table.fact("member", format!("{} {name} {}{this}", etcd_data::MemberId(member.id), member.peer_urls.join(",")));
+    }
+    table.fact("cluster", format!("{}, token {}", plan.cluster, Quoted(plan.token.as_bytes())));
+    match plan.version {
+        ForVersion::AsSource => {
+            table.fact("etcd version", format!("{}, as the source", version_of(source.database.tables())))
+        }
+        ForVersion::Version(version) => table.fact("etcd version", version),
+    }
+    match plan.leases {
+        Leases::Keep => table.fact("leases", "kept; they start anew"),
+        Leases::Drop => table.fact("leases", "dropped; the keys on them stay for good"),
+    }
+    if source.database.tables().alarms().next().is_some() {
+        table.fact(
+            "alarms",
+            match plan.alarms {
+                Alarms::DropNoSpace => "NOSPACE dropped",
+                Alarms::DropAll => "dropped",
+                Alarms::Keep => "kept; the member serves as little as those before it",
+            },
+        );
+    }
+    table
+}
+
+fn next_steps(args: &Args, restored: &Restored) -> String {
+    let data_dir = restored.data_dir.display();
+    let mut start = format!("etcd --name {} --data-dir {data_dir}", Quoted(args.name.as_bytes()));
+    if let Some(wal_dir) = &args.wal_dir {
+        start.push_str(&format!(" --wal-dir {}", wal_dir.display()));
+    }
+    let mut table = Table::default();
+    table.fact("hash", format!("{} at revision {}", restored.hash.hash, restored.hash.revision));
+    table.fact("size", format!("{}, {} records", bytes(restored.size_bytes), restored.records));
+    let keys: u64 = restored.missing_leases.values().sum();
+    if keys > 0 {
+        table.fact("note", format!("{keys} keys name leases that there is no record of; they never expire"));
+    }
+    table.fact("start it", format!("{start}, with your URLs and certificates"));
+    if restored.kept.is_some() || restored.kept_wal.is_some() {
+        table.fact("undo", format!("refloat undo --data-dir {data_dir}"));
+    }
+    format!("\nrestored {data_dir}\n{table}")
+}
+
+impl Restoration {
+    fn of(plan: &Plan, restored: Option<&Restored>) -> Self {
+        let path = |path: &PathBuf| path.display().to_string();
+        let kept = plan.destination.kept.as_ref().map(|kept| path(&plan.destination.target().with_file_name(kept)));
+        Self {
+            dry_run: restored.is_none(),
+            data_dir: path(&plan.destination.data_dir),
+            restored_revision: plan.revision.0,
+            revision: plan.current_revision.0,
+            compact_revision: plan.compact_revision.map_or(-1, |revision| revision.0),
+            hash: restored.map(|restored| restored.hash.hash),
+            records: restored.map(|restored| restored.records),
+            size_bytes: restored.map(|restored| restored.size_bytes),
+            member_id: plan.member.to_string(),
+            cluster_id: plan.cluster.to_string(),
+            cluster_token: plan.token.clone(),
+            kept,
+            kept_wal: restored.and_then(|restored| restored.kept_wal.as_ref().map(path)),
+            keys_without_lease: restored.map(|restored| restored.missing_leases.values().sum()),
+        }
+    }
+}
