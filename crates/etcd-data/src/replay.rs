@@ -15,7 +15,7 @@
 //!
 //! - [`interest`]: the keys that entries touch
 //! - [`pending`]: which entries count
-//! - `store`: keys and revisions; `txn`, `lease`, `auth`, `cluster`: the requests
+//! - `store`: keys and revisions; `txn`, `lease`, `auth`, `cluster`, `alarm`: the requests; `permission`: whose they may be
 
 pub mod catch_up;
 pub mod interest;
@@ -25,6 +25,7 @@ mod alarm;
 mod auth;
 mod cluster;
 mod lease;
+mod permission;
 mod store;
 mod txn;
 
@@ -41,7 +42,7 @@ use crate::revision::Revision;
 use crate::tables::{TableFault, Tables};
 use crate::wal::{Finding, WalError};
 
-use auth::{Asker, Permissions};
+use permission::{Asker, Permissions};
 use store::Store;
 
 /// What a log makes of a database.
@@ -113,6 +114,14 @@ pub enum ReplayError {
     /// There are no more revisions.
     #[error("the revision is too large")]
     RevisionOverflow,
+    /// The entries make more of the database than any etcd holds.
+    #[error("entry {index} of the write-ahead log adds more than {limit} bytes to the database, with those before it")]
+    TooMuch {
+        /// The index of the entry that went too far.
+        index: u64,
+        /// The limit.
+        limit: usize,
+    },
 }
 
 impl ReplayError {
@@ -172,6 +181,8 @@ enum Stop {
     Entry,
     /// There are no more revisions.
     RevisionOverflow,
+    /// The records are too large together.
+    TooMuch,
 }
 
 impl From<TableFault> for Stop {
@@ -208,6 +219,7 @@ impl Member {
             Err(Stop::Table(fault)) => Err(ReplayError::Table(fault)),
             Err(Stop::Entry) => Err(ReplayError::Entry { index }),
             Err(Stop::RevisionOverflow) => Err(ReplayError::RevisionOverflow),
+            Err(Stop::TooMuch) => Err(ReplayError::TooMuch { index, limit: store::MAX_RECORD_BYTES }),
         }
     }
 

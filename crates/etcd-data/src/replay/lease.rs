@@ -1,6 +1,6 @@
 //! Leases: granting, revoking, and noting how long they have left.
 
-use super::auth::{Act, Asker};
+use super::permission::{Act, Asker};
 use super::{Member, Stop};
 use crate::request::{LeaseCheckpointRequest, LeaseGrantRequest};
 use crate::tables::{Lease, LeaseId};
@@ -31,7 +31,7 @@ impl Member {
         let keys: Vec<_> = self.store.keys_on(id).cloned().collect();
         let mut change = self.store.change()?;
         for key in keys {
-            change.delete_range(&key, &[]);
+            change.delete_range(&key, &[])?;
         }
         change.finish();
         self.tables.remove_lease(LeaseId(id));

@@ -11,11 +11,15 @@ use crate::key_value::KeyValue;
 use crate::revision::{RevKey, Revision};
 use crate::tables::{LeaseId, Tables};
 
+/// What entries may add together. One small entry can add much: a put that keeps a large value, many times over.
+pub(super) const MAX_RECORD_BYTES: usize = 4 << 30;
+
 /// The live keys that matter, and the records that were added.
 pub(super) struct Store {
     live: BTreeMap<Bytes, Live>,
     attached: HashMap<i64, BTreeSet<Bytes>>,
     records: Vec<TailRecord>,
+    record_bytes: usize,
     revision: i64,
     compacted: i64,
 }
@@ -47,8 +51,14 @@ pub(super) struct Change<'a> {
 
 impl Store {
     pub(super) fn new(revision: i64, compacted: i64, rows: Rows, tables: &Tables) -> Store {
-        let mut store =
-            Store { live: BTreeMap::new(), attached: HashMap::new(), records: Vec::new(), revision, compacted };
+        let mut store = Store {
+            live: BTreeMap::new(),
+            attached: HashMap::new(),
+            records: Vec::new(),
+            record_bytes: 0,
+            revision,
+            compacted,
+        };
         for (key, row) in rows.into_live() {
             let Row { create_revision, mod_revision, version, lease, value } = row;
             let attached_to = if tables.has_lease(LeaseId(lease)) { lease } else { 0 };
@@ -131,7 +141,7 @@ impl Change<'_> {
         self.store
     }
 
-    pub(super) fn put(&mut self, key: &Bytes, value: &[u8], lease: i64) {
+    pub(super) fn put(&mut self, key: &Bytes, value: &[u8], lease: i64) -> Result<(), Stop> {
         let before = self.store.live.get(key);
         let create_revision = before.map_or(self.revision, |before| before.create_revision);
         let version = before.map_or(0, |before| before.version).saturating_add(1);
@@ -145,7 +155,7 @@ impl Change<'_> {
             lease: LeaseId(lease),
         };
         let number = self.store.records.len();
-        self.record(&record, Kind::Put);
+        self.record(&record, Kind::Put)?;
         if was_attached_to != lease {
             self.store.detach(key, was_attached_to);
             self.store.attach(key, lease);
@@ -159,17 +169,19 @@ impl Change<'_> {
             attached_to: lease,
         };
         self.store.live.insert(key.clone(), live);
+        Ok(())
     }
 
     /// Deletes the live keys of a range, in order.
-    pub(super) fn delete_range(&mut self, from: &[u8], end: &[u8]) {
+    pub(super) fn delete_range(&mut self, from: &[u8], end: &[u8]) -> Result<(), Stop> {
         let keys: Vec<Bytes> = self.store.range(from, end).map(|(key, _)| key.clone()).collect();
         for key in keys {
-            self.record(&KeyValue { key: &key, ..KeyValue::default() }, Kind::Tombstone);
+            self.record(&KeyValue { key: &key, ..KeyValue::default() }, Kind::Tombstone)?;
             if let Some(live) = self.store.live.remove(&key) {
                 self.store.detach(&key, live.attached_to);
             }
         }
+        Ok(())
     }
 
     /// Ends the changes. Without any there is no new revision.
@@ -179,14 +191,22 @@ impl Change<'_> {
         }
     }
 
-    fn record(&mut self, record: &KeyValue<'_>, kind: Kind) {
+    fn record(&mut self, record: &KeyValue<'_>, kind: Kind) -> Result<(), Stop> {
         let at = RevKey { main: Revision(self.revision), sub: self.sub, tombstone: matches!(kind, Kind::Tombstone) };
-        let mut value = Vec::with_capacity(record.key.len() + record.value.len() + 50);
+        let mut value = Vec::with_capacity(record.key.len() + record.value.len() + NUMBERS);
         record.encode(&mut value);
+        self.store.record_bytes = self.store.record_bytes.saturating_add(value.capacity());
+        if self.store.record_bytes > MAX_RECORD_BYTES {
+            return Err(Stop::TooMuch);
+        }
         self.store.records.push(TailRecord { at, value });
         self.sub += 1;
+        Ok(())
     }
 }
+
+/// Room for all of a record but its key and value.
+const NUMBERS: usize = 60;
 
 enum Kind {
     Put,

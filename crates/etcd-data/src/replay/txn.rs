@@ -5,7 +5,7 @@
 
 use std::cmp::Ordering;
 
-use super::auth::{Act, Asker};
+use super::permission::{Act, Asker};
 use super::store::{Change, Live, Store};
 use super::{Member, Stop};
 use crate::request::{
@@ -18,7 +18,7 @@ impl Member {
         self.require(Act::Put(put), asker)?;
         self.check_put(put)?;
         let mut change = self.store.change()?;
-        put_one(&mut change, put);
+        put_one(&mut change, put)?;
         change.finish();
         Ok(())
     }
@@ -26,7 +26,7 @@ impl Member {
     pub(super) fn delete_range(&mut self, asker: &Asker, delete: &DeleteRangeRequest) -> Result<(), Stop> {
         self.require(Act::Delete(delete), asker)?;
         let mut change = self.store.change()?;
-        change.delete_range(&delete.key, &delete.range_end);
+        change.delete_range(&delete.key, &delete.range_end)?;
         change.finish();
         Ok(())
     }
@@ -41,8 +41,8 @@ impl Member {
         let mut change = self.store.change()?;
         for step in steps {
             match step {
-                Step::Put(put) => put_one(&mut change, put),
-                Step::Delete(delete) => change.delete_range(&delete.key, &delete.range_end),
+                Step::Put(put) => put_one(&mut change, put)?,
+                Step::Delete(delete) => change.delete_range(&delete.key, &delete.range_end)?,
                 Step::Read(_) => {}
             }
         }
@@ -66,11 +66,11 @@ impl Member {
     }
 }
 
-fn put_one(change: &mut Change<'_>, put: &PutRequest) {
+fn put_one(change: &mut Change<'_>, put: &PutRequest) -> Result<(), Stop> {
     let before = change.store().get(&put.key);
     let value = before.filter(|_| put.ignore_value).map(|before| change.store().value(before).to_vec());
     let lease = before.filter(|_| put.ignore_lease).map_or(put.lease, |before| before.lease);
-    change.put(&put.key, value.as_deref().unwrap_or(&put.value), lease);
+    change.put(&put.key, value.as_deref().unwrap_or(&put.value), lease)
 }
 
 /// One step of a transaction that was chosen.
