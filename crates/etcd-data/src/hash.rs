@@ -113,7 +113,7 @@ impl Crc {
         Self { crc: crc32c(bytes), len: bytes.len() }
     }
 
-    fn add(&mut self, bytes: &[u8]) {
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
         self.crc = crc32c_append(self.crc, bytes);
         self.len += bytes.len();
     }

@@ -1,12 +1,12 @@
 //! Whether a database is consistent: each record by itself, each change with what came before it, and the tables
 //! with each other.
 //!
-//! The pages below are checked by [`bolt_file::check`], the whole key space against a live cluster by
-//! [`crate::hash`]. What is checked here is what would show a lost, doubled or invented change, or a table that does
+//! The pages below are checked by [`bolt_file::check`]. The hash to compare with a live cluster's comes along. What is checked here is what would show a lost, doubled or invented change, or a table that does
 //! not fit. Up to the compact revision history has holes, and nothing follows from what is not there.
 //!
-//! One pass in revision order, parsed on all cores. Of each live key it remembers 24 bytes and a fingerprint: 47 to
-//! 94 bytes per key, see [`crate::fingerprint`].
+//! One pass in revision order, parsed and hashed on all cores, after a look at which keys changed since the last
+//! compaction. Of each live key it remembers 24 bytes and a fingerprint: 47 to 94 bytes per key, and 20 to 39 for each
+//! of those that changed; see [`crate::fingerprint`].
 
 mod finding;
 mod records;
@@ -17,6 +17,7 @@ pub use finding::Finding;
 
 use crate::database::Database;
 use crate::error::Error;
+use crate::hash::HashKv;
 
 /// What a check found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Findings beyond those.
     pub further: u64,
+    /// HashKV at the current revision; nothing if records or marks that it depends on cannot be read.
+    pub hash: Option<HashKv>,
 }
 
 impl Report {
@@ -38,8 +41,8 @@ impl Report {
 pub fn check(database: &Database) -> Result<Report, Error> {
     let mut findings = Findings::default();
     tables::check(database.tables(), &mut findings);
-    records::check(database, &mut findings)?;
-    Ok(Report { findings: findings.kept, further: findings.further })
+    let hash = records::check(database, &mut findings)?;
+    Ok(Report { findings: findings.kept, further: findings.further, hash })
 }
 
 /// How many findings of each severity are kept.

@@ -144,6 +144,7 @@ impl World {
         let report = soundness::check(database).unwrap();
         // Older servers leave no record of a last deletion that was compacted: that is to be told, and harmless.
         assert!(report.worst() <= Some(Severity::Harmless), "{:?}", report.findings);
+        assert_eq!(report.hash, Some(hash_kv(database, None, None).unwrap()));
         let status = judges::snapshot_status(self.version, path).unwrap();
         assert_eq!(hash_backend(database, Flavour::Snapshot).unwrap(), status.hash);
         self.compare_facts(database, &status);

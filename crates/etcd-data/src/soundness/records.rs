@@ -5,33 +5,96 @@ use std::ops::ControlFlow;
 
 use super::{Finding, Findings};
 use crate::batch::Batch;
-use crate::database::{Database, Direction, RevisionRange};
+use crate::database::{Database, Direction, Next, RevisionRange};
 use crate::error::Error;
-use crate::fingerprint::{Fingerprint, Fingerprinter, KeyMap};
+use crate::fingerprint::{Fingerprint, Fingerprinter, KeyMap, KeySet};
+use crate::hash::{Crc, HashKv, hash_kv};
 use crate::key_value::{KeyValue, ValueFault};
 use crate::revision::{RevKey, Revision};
-use crate::tables::{LeaseId, Tables, printable};
+use crate::tables::{KEY, LeaseId, Tables, printable};
+use crate::view::Horizon;
 
-/// Checks all records, and that the leases they name exist.
-pub(super) fn check(database: &Database, findings: &mut Findings) -> Result<(), Error> {
+/// Checks all records, and that the leases they name exist. Returns the hash of them, if they can be read.
+pub(super) fn check(database: &Database, findings: &mut Findings) -> Result<Option<HashKv>, Error> {
     let prints = Fingerprinter::default();
     // Marks that cannot be read have been found already.
     let compact = database.tables().compact_revision().ok().flatten();
-    let mut chains = Chains { compact, last: None, keys: KeyMap::default(), findings };
-    let step = |batch: &mut Batch<Fact>, key: &[u8], value: &[u8]| {
+    let changed = changed_since(database, compact, &prints)?;
+    let mut chains = Chains::new(compact, findings);
+    let mut hash = Crc::of(KEY);
+    let step = |part: &mut Part, key: &[u8], value: &[u8]| {
         let (fact, bytes) = Fact::of(key, value, &prints);
-        Ok(batch.push(fact, bytes))
+        if fact.counts(compact, &changed) {
+            part.crc.add(key);
+            part.crc.add(value);
+        }
+        Ok(part.facts.push(fact, bytes))
     };
-    let take = |batch: Batch<Fact>| {
-        batch.iter().for_each(|(fact, bytes)| chains.take(fact, bytes));
+    let take = |part: Part| {
+        hash.join(part.crc);
+        part.facts.iter().for_each(|(fact, bytes)| chains.take(fact, bytes));
         Ok(ControlFlow::Continue(()))
     };
     match database.scan_entries(RevisionRange::ALL, Direction::Forwards, step, take) {
-        Err(Error::Bolt(bolt_file::Error::Corrupt(corrupt))) => chains.findings.add(Finding::Page(corrupt)),
+        Err(Error::Bolt(bolt_file::Error::Corrupt(corrupt))) => {
+            chains.hashable = Hashable::No;
+            chains.findings.add(Finding::Page(corrupt));
+        }
         other => other?,
     }
-    chains.finish(database.tables());
-    Ok(())
+    match chains.finish(database.tables()) {
+        Hashable::InPassing => Ok(Horizon::of(database).ok().map(|Horizon { compact, current }| HashKv {
+            hash: hash.crc,
+            revision: current,
+            compact_revision: compact,
+        })),
+        Hashable::ByItself => Ok(hash_kv(database, None, None).ok()),
+        Hashable::No => Ok(None),
+    }
+}
+
+/// The keys that changed after `compact`: what was there before does not count in the hash.
+fn changed_since(database: &Database, compact: Option<Revision>, prints: &Fingerprinter) -> Result<KeySet, Error> {
+    let mut changed = KeySet::default();
+    let Some(compact) = compact else { return Ok(changed) };
+    let step = |batch: &mut Batch<Fingerprint>, key: &[u8], value: &[u8]| match Fact::of(key, value, prints).0 {
+        Fact::Put(at, print, _) | Fact::Deletion(at, print) | Fact::Nothing(at, print) if at.main > compact => {
+            Ok(batch.push(print, &[]))
+        }
+        _ => Ok(Next::More),
+    };
+    let take = |batch: Batch<Fingerprint>| {
+        for (&print, _) in batch.iter() {
+            changed.insert(print);
+        }
+        Ok(ControlFlow::Continue(()))
+    };
+    let range = RevisionRange { from: compact.next(), ..RevisionRange::ALL };
+    match database.scan_entries(range, Direction::Forwards, step, take) {
+        // The pass over everything will come by it again.
+        Err(Error::Bolt(bolt_file::Error::Corrupt(_))) => {}
+        other => other?,
+    }
+    Ok(changed)
+}
+
+/// What workers make of neighbouring records.
+#[derive(Default)]
+struct Part {
+    facts: Batch<Fact>,
+    /// Of the records that count in the hash.
+    crc: Crc,
+}
+
+/// Whether the hash can be known from a pass in revision order.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hashable {
+    /// It can: what the compaction drops has been removed.
+    InPassing,
+    /// It needs passes of its own: something that the compaction drops is still there, or no key is left.
+    ByItself,
+    /// There is none: something cannot be read.
+    No,
 }
 
 /// What a record says, without its value.
@@ -43,8 +106,8 @@ enum Fact {
     Put(RevKey, Fingerprint, Put),
     /// The bytes with it are the user's key.
     Deletion(RevKey, Fingerprint),
-    /// What raises the revision of a database: a record of nothing.
-    Nothing(RevKey),
+    /// What raises the revision of a database: a record of nothing, and so of the empty key.
+    Nothing(RevKey, Fingerprint),
 }
 
 struct Put {
@@ -62,7 +125,7 @@ impl Fact {
             Err(fault) => return (Self::Unreadable(at, fault), &[]),
         };
         if found == KeyValue::default() {
-            return (Self::Nothing(at), &[]);
+            return (Self::Nothing(at, prints.of(&[])), &[]);
         }
         let KeyValue { key, create_revision: create, mod_revision: modified, version, lease, .. } = found;
         let fact = match at.tombstone {
@@ -70,6 +133,17 @@ impl Fact {
             false => Self::Put(at, prints.of(key), Put { create, modified, version, lease }),
         };
         (fact, key)
+    }
+
+    /// Whether the record counts in the hash, if what the compaction drops has been removed.
+    fn counts(&self, compact: Option<Revision>, changed: &KeySet) -> bool {
+        match self {
+            Self::NoRevision | Self::Unreadable(..) => false,
+            Self::Deletion(at, _) => Some(at.main) > compact,
+            Self::Put(at, print, _) | Self::Nothing(at, print) => {
+                Some(at.main) > compact || changed.get(*print).is_none()
+            }
+        }
     }
 }
 
@@ -79,6 +153,9 @@ struct Chains<'a> {
     last: Option<RevKey>,
     /// The keys that are there.
     keys: KeyMap<Chain>,
+    /// Whether the empty key is.
+    nothing: bool,
+    hashable: Hashable,
     findings: &'a mut Findings,
 }
 
@@ -89,14 +166,26 @@ struct Chain {
     lease: LeaseId,
 }
 
-impl Chains<'_> {
+impl<'a> Chains<'a> {
+    fn new(compact: Option<Revision>, findings: &'a mut Findings) -> Self {
+        Self { compact, last: None, keys: KeyMap::default(), nothing: false, hashable: Hashable::InPassing, findings }
+    }
+
     fn take(&mut self, fact: &Fact, bytes: &[u8]) {
         match fact {
-            Fact::NoRevision => self.findings.add(Finding::NoRevision { entry: printable(bytes) }),
-            Fact::Nothing(at) => self.order(*at),
+            Fact::NoRevision => {
+                self.hashable = Hashable::No;
+                self.findings.add(Finding::NoRevision { entry: printable(bytes) });
+            }
             &Fact::Unreadable(at, fault) => {
                 self.order(at);
+                self.hashable = Hashable::No;
                 self.findings.add(Finding::Unreadable { at, fault });
+            }
+            Fact::Nothing(at, _) => {
+                self.order(*at);
+                let before = std::mem::replace(&mut self.nothing, true);
+                self.replaces(*at, before);
             }
             Fact::Put(at, print, put) => {
                 self.order(*at);
@@ -104,10 +193,19 @@ impl Chains<'_> {
             }
             Fact::Deletion(at, print) => {
                 self.order(*at);
-                if self.keys.remove(*print).is_none() && self.is_dense_at(*at) {
+                let existed = self.keys.remove(*print).is_some();
+                self.replaces(*at, existed);
+                if !existed && self.is_dense_at(*at) {
                     self.findings.add(Finding::DeletesNothing { at: *at, key: bytes.into() });
                 }
             }
+        }
+    }
+
+    /// Notes that the record at `at` replaces one that is `there` still.
+    fn replaces(&mut self, at: RevKey, there: bool) {
+        if there && !self.is_dense_at(at) && self.hashable == Hashable::InPassing {
+            self.hashable = Hashable::ByItself;
         }
     }
 
@@ -146,7 +244,9 @@ impl Chains<'_> {
         } else if version < 1 || create.0 < 1 || at.main.0.saturating_sub(create.0) < version - 1 {
             self.findings.add(Finding::Impossible { at, key: key.into(), create, version });
         }
+        let there = before.is_some();
         self.keys.entry(print).insert_entry(Chain { create, version, lease });
+        self.replaces(at, there);
     }
 
     /// Whether history has no holes at `at`.
@@ -154,7 +254,8 @@ impl Chains<'_> {
         Some(at.main) > self.compact
     }
 
-    fn finish(self, tables: &Tables) {
+    /// Checks what only the end shows, and tells what the hash is worth.
+    fn finish(self, tables: &Tables) -> Hashable {
         let last = self.last.map_or(Revision::FIRST, |last| last.main);
         if let Some(compact) = self.compact.filter(|&compact| compact > last) {
             self.findings.add(Finding::EndsBeforeCompaction { last, compact });
@@ -167,6 +268,10 @@ impl Chains<'_> {
         }
         for (lease, keys) in missing {
             self.findings.add(Finding::LeaseMissing { lease, keys });
+        }
+        match self.hashable {
+            Hashable::InPassing if self.keys.is_empty() && !self.nothing => Hashable::ByItself,
+            known => known,
         }
     }
 }

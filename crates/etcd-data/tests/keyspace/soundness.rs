@@ -1,10 +1,11 @@
 //! Sound databases have no findings; each way of being wrong has its own, and only it.
 
+use etcd_data::hash::hash_kv;
 use etcd_data::key_value::ValueFault;
 use etcd_data::raft::ConfState;
 use etcd_data::soundness::{Finding, Severity, check};
 use etcd_data::tables::{Alarm, Lease, Member, TableFault, User};
-use etcd_data::{Database, LeaseId, MemberId, RevKey, Revision, Source};
+use etcd_data::{Database, KeyValue, LeaseId, MemberId, RevKey, Revision, Source};
 use testkit::fixtures;
 
 use super::model::{Model, Op, Random, Stored, database_of};
@@ -272,6 +273,63 @@ fn records_of_tables_that_cannot_be_understood_are_named() {
         };
         assert_eq!((*found_bucket, *found_expected), (bucket, expected));
     }
+}
+
+#[test]
+fn the_hash_comes_along_whatever_is_left_of_what_was_compacted() {
+    let hashed = |model: &Model| {
+        let database = model.database();
+        let hash = check(&database).unwrap().hash.unwrap();
+        assert_eq!(hash, hash_kv(&database, None, None).unwrap());
+        assert_eq!(hash.hash, model.hash_kv(hash.revision.0, model.compact));
+    };
+    hashed(&Model::new());
+    for seed in 0..20 {
+        let mut random = Random::new(seed);
+        let everything = Model::random(&mut random, if seed == 0 { 5000 } else { 100 });
+        hashed(&everything);
+        let mut model = everything.clone();
+        let at = 2 + random.below(model.current as u64 - 2) as i64;
+        hashed(model.compact(at, seed % 2 == 0));
+        hashed(model.mark(i64::midpoint(at, model.current), at));
+        hashed(everything.clone().mark(at, at));
+        for key in model.live(model.current).into_keys().collect::<Vec<_>>() {
+            model.txn(&[Op::Delete(&key)]);
+        }
+        hashed(&model);
+        hashed(model.compact(model.current, seed % 2 == 0));
+    }
+}
+
+#[test]
+fn a_raised_revision_hashes_like_any_however_often_it_was_raised() {
+    let mut model = small();
+    for main in [100, 200] {
+        model.current = main - 1;
+        model.put("", "").put("a", "5").put("b", "3");
+        let put = model.records.iter_mut().find(|record| record.at.main.0 == main).unwrap();
+        (put.create, put.version) = (0, 0);
+        let mut entries: Vec<_> =
+            model.records.iter().map(|record| (record.at.encode().to_vec(), record.encoded())).collect();
+        for entry in entries.iter_mut().filter(|entry| KeyValue::parse(&entry.1).unwrap().key.is_empty()) {
+            entry.1.clear();
+        }
+        for compact in [main, main + 1, main + 2] {
+            model.mark(compact, compact);
+            let database = database_of(entries.clone(), &model.tables);
+            let report = check(&database).unwrap();
+            assert_eq!(report.hash, Some(hash_kv(&database, None, None).unwrap()), "{main} {compact}");
+        }
+    }
+}
+
+#[test]
+fn there_is_no_hash_of_what_cannot_be_read() {
+    let broken = [(at(2, 0).encode().to_vec(), vec![0x0a, 9])];
+    assert_eq!(check(&database_of(broken, &Model::new().tables)).unwrap().hash, None);
+    let mut model = small();
+    model.tables.bucket_mut("meta").insert(b"scheduledCompactRev".into(), b"?".into());
+    assert_eq!(check(&model.database()).unwrap().hash, None);
 }
 
 #[test]
