@@ -11,6 +11,8 @@
 //! - [`tables`]: the small buckets
 //! - [`database`]: a database file, with what the log adds to it
 //! - [`wal`], [`snap`], [`replay`]: the log, raft snapshots, and what they add to a database
+//! - [`view`], [`live`], [`history`], [`diff`]: keys as they were, and what became of them
+//! - [`hash`], [`compaction`], [`soundness`], [`facts`]: hashes, what a compaction keeps, what is wrong, what there is
 //! - [`source`], [`data_dir`], [`container`], [`digest`]: opening what a path holds
 //! - [`restore`], [`undo`]: a new data directory, and back
 //! - [`export`], [`defrag`]: a new snapshot or database file
