@@ -27,6 +27,11 @@ impl Finding {
         Self { code: code.into(), severity: word(Severity::Fatal), place: place.into(), message: message.into() }
     }
 
+    /// Something to know about a log that was applied.
+    pub fn note_of_log(message: String) -> Self {
+        Self { code: "log".into(), severity: word(Severity::Harmless), place: "member/wal".into(), message }
+    }
+
     /// Whether nothing goes wrong with it.
     pub fn is_harmless(&self) -> bool {
         self.severity == word(Severity::Harmless)

@@ -15,8 +15,8 @@ const TICK: Duration = Duration::from_millis(150);
 /// A bar, gone when it is dropped.
 pub struct Bar {
     bar: ProgressBar,
+    what: &'static str,
     begun: Instant,
-    shown: bool,
 }
 
 impl Bar {
@@ -24,24 +24,24 @@ impl Bar {
     pub fn new(what: &'static str) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()).with_message(what);
         bar.set_style(style("{spinner} {msg}  {bytes}  {bytes_per_sec}  {elapsed}"));
-        Self { bar, begun: Instant::now(), shown: false }
+        Self { bar, what, begun: Instant::now() }
     }
 
-    /// Shows that so many bytes are done, of about so many.
+    /// Shows that so many bytes of `what` are done, of about so many.
     pub fn show(&mut self, what: &'static str, done_bytes: u64, of_bytes: u64) {
-        if !io::stderr().is_terminal() || self.begun.elapsed() < PATIENCE {
-            return;
+        if self.what != what {
+            self.what = what;
+            self.bar.reset();
+            self.bar.set_message(what);
         }
-        if !self.shown {
-            self.shown = true;
+        self.bar.set_position(done_bytes);
+        if of_bytes > 0 && self.bar.length() != Some(of_bytes) {
+            self.bar.set_length(of_bytes);
+            self.bar.set_style(style("{msg} {wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left"));
+        }
+        if self.bar.is_hidden() && self.begun.elapsed() > PATIENCE && io::stderr().is_terminal() {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
-        if of_bytes > 0 && done_bytes <= of_bytes {
-            self.bar.set_style(style("{msg}  {bar:24}  {bytes} of {total_bytes}  {bytes_per_sec}  {eta} left"));
-            self.bar.set_length(of_bytes);
-        }
-        self.bar.set_message(what);
-        self.bar.set_position(done_bytes);
     }
 }
 

@@ -35,12 +35,15 @@ pub fn unquote(text: &str) -> Option<Vec<u8>> {
     let Some(inside) = text.strip_prefix('"') else { return Some(text.into()) };
     let mut rest = inside.strip_suffix('"')?;
     let mut bytes = Vec::new();
-    while let Some((before, after)) = rest.split_once('\\') {
-        bytes.extend_from_slice(before.as_bytes());
-        rest = unescape(after, &mut bytes)?;
+    loop {
+        let (plain, escape) = rest.split_once('\\').map_or((rest, None), |(plain, escape)| (plain, Some(escape)));
+        if plain.contains('"') {
+            return None;
+        }
+        bytes.extend_from_slice(plain.as_bytes());
+        let Some(escape) = escape else { return Some(bytes) };
+        rest = unescape(escape, &mut bytes)?;
     }
-    bytes.extend_from_slice(rest.as_bytes());
-    Some(bytes)
 }
 
 /// Reads what follows a backslash, and returns what follows that.
@@ -141,7 +144,7 @@ mod tests {
 
     #[test]
     fn bad_escapes_are_refused() {
-        for text in ["\"open", r#""\q""#, r#""\x4""#, r#""\u{110000}""#, r#""\""#, "\""] {
+        for text in ["\"open", r#""\q""#, r#""\x4""#, r#""\u{110000}""#, r#""\""#, "\"", r#""a"b""#, r#""\\"b""#] {
             assert_eq!(unquote(text), None, "{text}");
         }
     }

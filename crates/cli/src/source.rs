@@ -17,6 +17,7 @@ use etcd_data::{Error, Kind, Source};
 
 use crate::failure::Failure;
 use crate::progress::Reading;
+use crate::quoted::Quoted;
 
 /// Where the data is.
 #[derive(Debug, Clone, clap::Args)]
@@ -92,6 +93,21 @@ impl SourceArgs {
             .hint("download the snapshot first, then give the path of the file")),
         }
     }
+}
+
+/// What a person has to know of the log of a data directory before they rely on what came of it.
+pub fn log_notes(source: &Source) -> Vec<String> {
+    let Some(Ok(ahead)) = source.data_dir.as_ref().map(|data_dir| &data_dir.ahead) else { return Vec::new() };
+    let mut notes = Vec::new();
+    if !ahead.lost_passwords.is_empty() {
+        let users: Vec<String> = ahead.lost_passwords.iter().map(|user| Quoted(user.as_bytes()).to_string()).collect();
+        notes.push(format!("users who cannot log in before their password is set again: {}", users.join(", ")));
+    }
+    if !ahead.in_doubt.is_empty() {
+        let entries: Vec<String> = ahead.in_doubt.iter().map(u64::to_string).collect();
+        notes.push(format!("entries of the log that releases of etcd do not agree on: {}", entries.join(", ")));
+    }
+    notes
 }
 
 /// Says why `path` could not be opened, and what to do.

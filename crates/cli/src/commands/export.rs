@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::json::documented;
 use crate::point::AtArgs;
 use crate::progress::Bar;
-use crate::source::{SourceArgs, out_of_view};
+use crate::source::{SourceArgs, log_notes, out_of_view};
 use crate::table::{Table, bytes};
 use crate::ui::{Format, FormatArgs, Ui};
 
@@ -68,6 +68,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     if !args.skip_hash_check {
         check_digest(ui, &source)?;
     }
+    log_notes(&source).iter().try_for_each(|note| ui.note(format_args!("note: {note}")))?;
     let horizon = Horizon::of(&source.database).map_err(|error| out_of_view(&source.path, &error))?;
     let revision = horizon.at(args.at.at.revision()).map_err(|error| out_of_view(&source.path, &error))?;
     if args.output.symlink_metadata().is_ok() {

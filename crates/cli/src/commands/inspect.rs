@@ -111,6 +111,8 @@ documented! {
         pub uncommitted: u64,
         /// Users who cannot log in before their password is set again.
         pub lost_passwords: Vec<String>,
+        /// Entries that releases of etcd do not agree on: the member's own state may differ from what is shown.
+        pub in_doubt: Vec<u64>,
     }
 }
 
@@ -286,8 +288,13 @@ impl MemberJson {
 
 impl LogJson {
     fn of(ahead: &Ahead) -> Self {
-        let Ahead { entries, uncommitted, lost_passwords, .. } = ahead;
-        Self { entries_ahead: *entries, uncommitted: *uncommitted, lost_passwords: lost_passwords.clone() }
+        let Ahead { entries, uncommitted, lost_passwords, in_doubt, .. } = ahead;
+        Self {
+            entries_ahead: *entries,
+            uncommitted: *uncommitted,
+            lost_passwords: lost_passwords.clone(),
+            in_doubt: in_doubt.clone(),
+        }
     }
 
     fn text(&self) -> String {

@@ -21,7 +21,7 @@ use crate::moment::stamp;
 use crate::point::AtArgs;
 use crate::progress::{Bar, Reading};
 use crate::quoted::Quoted;
-use crate::source::SourceArgs;
+use crate::source::{SourceArgs, log_notes};
 use crate::table::{Table, bytes};
 use crate::ui::{Format, FormatArgs, Ui};
 
@@ -131,6 +131,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     if !args.skip_hash_check {
         check_digest(ui, &source)?;
     }
+    log_notes(&source).iter().try_for_each(|note| ui.note(format_args!("note: {note}")))?;
     let plan = Plan::make(&source.database, &args.options()?).map_err(|error| build_failure(&source.path, &error))?;
     if args.format.format == Format::Text {
         ui.line(shown(&source, &plan))?;

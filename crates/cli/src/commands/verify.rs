@@ -9,7 +9,7 @@ use etcd_data::digest::{self, Digest};
 use etcd_data::error::kind_of;
 use etcd_data::hash::{HashKv, hash_kv};
 use etcd_data::source::SourceKind;
-use etcd_data::{Error, Kind, Source, soundness};
+use etcd_data::{Error, Kind, Revision, Source, soundness};
 
 use crate::commands::inspect::kind_name;
 use crate::exit::Exit;
@@ -19,7 +19,7 @@ use crate::json::documented;
 use crate::point::AtArgs;
 use crate::progress::Reading;
 use crate::quoted::Visible;
-use crate::source::{SourceArgs, damaged, out_of_view};
+use crate::source::{SourceArgs, damaged, log_notes, out_of_view};
 use crate::table::Table;
 use crate::ui::{Format, FormatArgs, Ui};
 
@@ -89,8 +89,9 @@ fn verify(source: &Source, args: &Args) -> Result<Verdict, Failure> {
     if let Some(data_dir) = &source.data_dir {
         found.log(data_dir);
         found.raft_snapshots(data_dir);
+        found.notes.extend(log_notes(source).into_iter().map(Finding::note_of_log));
     }
-    let hash = found.hash(source, args)?;
+    let hash = found.hash_at(source, args.at.at.revision())?;
     Ok(Verdict {
         path: source.path.display().to_string(),
         kind: kind_name(source.kind),
@@ -133,6 +134,8 @@ struct Found {
     findings: Vec<Finding>,
     notes: Vec<Finding>,
     further: u64,
+    /// The hash at the current revision.
+    hash: Option<HashKv>,
 }
 
 impl Found {
@@ -171,6 +174,7 @@ impl Found {
     fn data(&mut self, source: &Source) -> Result<(), Failure> {
         let _reading = Reading::begin("checking records", source.database.file().used_bytes());
         let report = soundness::check(&source.database).map_err(|error| damaged(&source.path, &error))?;
+        self.hash = report.hash;
         report.findings.iter().map(Finding::of_data).for_each(|finding| self.add(finding));
         self.further += report.further;
         Ok(())
@@ -198,10 +202,13 @@ impl Found {
         }
     }
 
-    /// The hash; none if it cannot be computed for what was found already.
-    fn hash(&self, source: &Source, args: &Args) -> Result<Option<HashKv>, Failure> {
+    /// The hash at the point that was asked for; none if damage does not allow to compute it.
+    fn hash_at(&self, source: &Source, at: Option<Revision>) -> Result<Option<HashKv>, Failure> {
+        if at.is_none() {
+            return Ok(self.hash);
+        }
         let _reading = Reading::begin("hashing", 2 * source.database.file().used_bytes());
-        match hash_kv(&source.database, args.at.at.revision(), None) {
+        match hash_kv(&source.database, at, None) {
             Ok(hash) => Ok(Some(hash)),
             Err(error) if error.kind() == Kind::Corrupt && !self.findings.is_empty() => Ok(None),
             Err(error) => Err(out_of_view(&source.path, &error)),
