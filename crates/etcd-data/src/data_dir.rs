@@ -49,17 +49,31 @@ impl DataDir {
         path.join("member/snap/db")
     }
 
-    /// Reads what is beside the database of the data directory at `path`, and carries `database` forward by it. If
-    /// that cannot be done it comes back as it was.
-    pub fn read(path: &Path, database: Database) -> io::Result<(Self, Database)> {
+    /// The database that the leader sent to the member of the data directory at `path`, which it would put in the
+    /// place of `database` when it starts: that of the newest raft snapshot, if the member died before it did.
+    pub fn received_database(path: &Path, log: &Log<File>, database: &Database) -> Option<PathBuf> {
+        let commit = log.hard_state.commit;
+        let newest = log.snapshots.iter().map(|mark| mark.index).filter(|&index| index <= commit).max()?;
+        let reached = database.tables().consistent_index().ok()?.unwrap_or_default();
+        let received = path.join(format!("member/snap/{newest:016x}.snap.db"));
+        (newest > reached && received.is_file()).then_some(received)
+    }
+
+    /// Opens the log of the data directory at `path`.
+    pub fn open_log(path: &Path) -> Result<Log<File>, WalError> {
+        Log::open(&path.join("member/wal"))
+    }
+
+    /// Reads what else is beside the database of the data directory at `path`, and carries `database` forward by
+    /// `log`. If that cannot be done it comes back as it was.
+    pub fn read(path: &Path, log: Result<Log<File>, WalError>, database: Database) -> io::Result<(Self, Database)> {
         let snaps = read_snaps(&path.join("member/snap"))?;
-        let (log, caught_up) = match Log::open(&path.join("member/wal")) {
+        let caught_up = match &log {
             Ok(log) => {
                 let sound = snaps.iter().filter_map(|(_, snap)| snap.as_ref().ok().cloned());
-                let caught_up = catch_up(database.clone(), &log, &sound.collect::<Vec<_>>());
-                (Ok(log), caught_up)
+                catch_up(database.clone(), log, &sound.collect::<Vec<_>>())
             }
-            Err(error) => (Err(error), Err(ReplayError::NoLog)),
+            Err(_) => Err(ReplayError::NoLog),
         };
         let (ahead, database) = match caught_up {
             Ok(CaughtUp { database, applied, entries, uncommitted, lost_passwords, in_doubt }) => {

@@ -161,8 +161,14 @@ impl Source {
         }
         let file = open_shared(&db)?;
         let size_bytes = file.metadata().map_err(io_error("reading", &db))?.len();
-        let database = open_database(&db, file)?;
-        let (data_dir, database) = DataDir::read(path, database).map_err(io_error("reading", path))?;
+        let mut database = open_database(&db, file)?;
+        let log = DataDir::open_log(path);
+        if let Ok(log) = &log
+            && let Some(received) = DataDir::received_database(path, log, &database)
+        {
+            database = open_database(&received, open_shared(&received)?)?;
+        }
+        let (data_dir, database) = DataDir::read(path, log, database).map_err(io_error("reading", path))?;
         Ok(Self {
             path: path.into(),
             kind: SourceKind::DataDir,
