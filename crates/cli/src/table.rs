@@ -1,6 +1,8 @@
-//! Columns that line up.
+//! Columns that line up, with nothing in them that a terminal would obey.
 
 use std::fmt::{self, Display, Formatter};
+
+use crate::quoted::Visible;
 
 /// Rows of cells; every column but the last is as wide as its widest cell.
 #[derive(Debug, Default)]
@@ -21,7 +23,7 @@ impl Table {
 
     /// Adds a row.
     pub fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.rows.push(cells.to_vec());
+        self.rows.push(cells.iter().map(|cell| Visible(cell).to_string()).collect());
     }
 
     /// Adds a name and what it is.
@@ -76,6 +78,13 @@ mod tests {
         table.row(["a".into(), "100".into(), String::new()]);
         table.row(["städte".into(), "7".into(), "x".into()]);
         assert_eq!(table.to_string(), "KEY     SIZE\na       100\nstädte  7     x");
+    }
+
+    #[test]
+    fn a_cell_cannot_drive_a_terminal() {
+        let mut table = Table::default();
+        table.fact("path", "/snap\u{1b}[2J");
+        assert_eq!(table.to_string(), "path  /snap\\u{1b}[2J");
     }
 
     #[test]

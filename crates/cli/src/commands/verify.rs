@@ -221,12 +221,12 @@ impl Verdict {
         let listed = self.findings.iter().chain(&self.notes);
         let mut table = Table::default();
         for finding in listed {
-            table.row([finding.severity.into(), Visible(&finding.message).to_string()]);
+            table.row([finding.severity.into(), finding.message.clone()]);
         }
         if !table.is_empty() {
             ui.line(format_args!("{table}\n"))?;
         }
-        ui.line(self.conclusion())?;
+        ui.line(Visible(&self.conclusion()))?;
         ui.line(self.facts())
     }
 
