@@ -3,6 +3,7 @@
 mod broken_disk;
 mod crash;
 mod place;
+mod room;
 
 use std::fs;
 use std::path::Path;

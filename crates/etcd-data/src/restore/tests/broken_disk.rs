@@ -30,6 +30,7 @@ pub(super) enum Exchange {
 pub(super) struct BrokenDisk {
     state: Arc<Mutex<State>>,
     exchange: Exchange,
+    free_bytes: u64,
 }
 
 struct State {
@@ -45,7 +46,12 @@ struct State {
 impl BrokenDisk {
     pub(super) fn new(steps: usize, end: End, exchange: Exchange) -> Self {
         let state = State { steps_left: steps, end, is_over: false, unsynced: BTreeSet::new(), too_early: Vec::new() };
-        Self { state: Arc::new(Mutex::new(state)), exchange }
+        Self { state: Arc::new(Mutex::new(state)), exchange, free_bytes: 1 << 40 }
+    }
+
+    /// One on which nothing goes wrong, but that has only so much room.
+    pub(super) fn with_room(free_bytes: u64) -> Self {
+        Self { free_bytes, ..Self::new(usize::MAX, End::Death, Exchange::Works) }
     }
 
     /// Whether the last step has come.
@@ -148,7 +154,7 @@ impl Disk for BrokenDisk {
     }
 
     fn free_bytes(&self, _: &Path) -> io::Result<u64> {
-        Ok(1 << 40)
+        Ok(self.free_bytes)
     }
 }
 
