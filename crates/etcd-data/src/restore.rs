@@ -32,7 +32,7 @@ pub(crate) mod staging;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use self::build::{Built, build};
+use self::build::{Built, build, no_space_for};
 use self::destination::{Destination, Existing, Unit, WalPlace};
 use self::disk::{Disk, RealDisk};
 use self::publish::{publish, settle};
@@ -90,7 +90,7 @@ pub(crate) fn restore_on(
     let site = Site::open(disk, plan)?;
     let published = build_and_publish(disk, source, plan, &site, progress);
     let settled = site.close(disk, plan);
-    let built = published?;
+    let built = published.map_err(|error| no_space_for(error, disk, source, plan))?;
     settled?;
     Ok(report(plan, built))
 }

@@ -5,8 +5,6 @@ use std::io;
 use std::path::Path;
 use std::thread;
 
-use bolt_file::write::WriteError;
-
 use super::destination::{Unit, WalPlace};
 use super::disk::{Disk, NewFile};
 use super::error::RestoreError;
@@ -146,18 +144,31 @@ pub(crate) fn create_database(
 
 /// The error of a file system that turned out to be full, with what would have been needed.
 pub(crate) fn no_space(error: RestoreError, disk: &dyn Disk, contents: Contents<'_>, path: &Path) -> RestoreError {
-    let is_full =
-        |source: &io::Error| matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-    match &error {
-        RestoreError::Write { source: WriteError::Io { source, .. }, .. } if is_full(source) => {}
-        _ => return error,
+    if !error.is_full() {
+        return error;
     }
     let folder = path.parent().unwrap_or(path);
     let free_bytes = disk.free_bytes(folder).unwrap_or_default();
     match estimate(contents) {
-        Ok(bytes) => RestoreError::NoSpace { folder: folder.into(), needed_bytes: bytes + SEGMENT_BYTES, free_bytes },
+        Ok(needed_bytes) => RestoreError::NoSpace { folder: folder.into(), needed_bytes, free_bytes },
         Err(_) => error,
     }
+}
+
+/// The error of a file system that is too small for what `plan` makes, with what all of it needs: the log is
+/// allocated first, so a database that had room alone may have none beside it.
+pub(crate) fn no_space_for(error: RestoreError, disk: &dyn Disk, source: &Database, plan: &Plan) -> RestoreError {
+    let is_full = matches!(error, RestoreError::NoSpace { .. }) || error.is_full();
+    let folder = plan.destination.data_dir.ancestors().find(|folder| folder.is_dir());
+    let Some(folder) = folder.filter(|_| is_full) else { return error };
+    let needed = || {
+        let survivors = survivors(source, plan, &mut |_| {})?;
+        estimate(Contents { source, up_to: plan.revision, survivors: survivors.as_ref(), page_size: plan.page_size })
+    };
+    let Ok(database_bytes) = needed() else { return error };
+    // What was built is gone by now.
+    let free_bytes = disk.free_bytes(folder).unwrap_or_default();
+    RestoreError::NoSpace { folder: folder.into(), needed_bytes: database_bytes + SEGMENT_BYTES, free_bytes }
 }
 
 /// Every revision after the compact revision has a record, so the last that was looked at must be the one asked for.

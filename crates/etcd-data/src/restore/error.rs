@@ -245,6 +245,18 @@ impl RestoreError {
     }
 }
 
+impl RestoreError {
+    /// Whether a file system was full.
+    pub(crate) fn is_full(&self) -> bool {
+        match self {
+            Self::Io { source, .. } | Self::Write { source: WriteError::Io { source, .. }, .. } => {
+                matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+            }
+            _ => false,
+        }
+    }
+}
+
 impl From<Error> for RestoreError {
     fn from(source: Error) -> Self {
         Self::Source(source)

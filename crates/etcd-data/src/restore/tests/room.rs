@@ -38,8 +38,8 @@ fn needed(result: Result<Restored, RestoreError>) -> u64 {
 fn too_little_room_is_noticed_before_anything_large_is_written() {
     let (folder, result) = restore_with(&BrokenDisk::with_room(1 << 20), |_| {});
     let needed = needed(result);
-    // Three records to a page of 4 KiB.
-    assert!((5_400_000..6_000_000).contains(&needed), "{needed}");
+    // Three records to a page of 4 KiB, and the log.
+    assert!((69_400_000..70_000_000).contains(&needed), "{needed}");
     assert_eq!(names(folder.path()), [""; 0]);
 }
 
@@ -59,7 +59,7 @@ fn what_is_said_to_be_needed_is_enough() {
         let (_folder, result) = restore_with(&BrokenDisk::with_room(1 << 10), change);
         let needed = needed(result);
         let (_folder, result) = restore_with(&BrokenDisk::with_room(needed), change);
-        let size = result.unwrap().size_bytes;
+        let size = result.unwrap().size_bytes + 64_000_000;
         assert!((size..size + size / 20 + 300_000).contains(&needed), "{needed} for {size}");
     }
 }
@@ -67,10 +67,11 @@ fn what_is_said_to_be_needed_is_enough() {
 #[test]
 fn a_disk_that_is_full_all_the_same_is_told_how_much_was_needed() {
     let mut seen = 0;
+    // Wherever it happens: at the log, which is allocated as a whole, or at the database.
     for steps in 0..40 {
         let (folder, result) = restore_with(&BrokenDisk::new(steps, End::Full, Exchange::Works), |_| {});
         if let Err(RestoreError::NoSpace { needed_bytes, .. }) = result {
-            assert!(needed_bytes > 4_000_000);
+            assert!(needed_bytes > 68_000_000);
             assert_eq!(names(folder.path()), [""; 0]);
             seen += 1;
         }
