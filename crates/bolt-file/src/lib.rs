@@ -24,6 +24,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod aligned;
 pub mod check;
 pub mod cursor;
 pub mod error;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::aligned::AlignedBytes;
 use crate::error::{Error, Fault};
 use crate::page::{Branch, Leaf, PageHeader, PageId, PageKind};
 use crate::storage::Storage;
@@ -46,7 +47,7 @@ pub struct PageReader {
 #[derive(Default)]
 struct Bytes {
     start: u64,
-    bytes: Vec<u8>,
+    bytes: AlignedBytes,
 }
 
 impl PageReader {
@@ -150,13 +151,10 @@ impl Bytes {
         let too_large = || Fault::TooLarge { size: len }.on(page);
         let size = usize::try_from(len).map_err(|_| too_large())?;
         if self.bytes.capacity() > LARGEST_KEPT && size < LARGEST_KEPT {
-            self.bytes = Vec::new();
+            self.bytes = AlignedBytes::default();
         }
-        // Only bytes that no earlier read has filled need to be zeroed.
-        self.bytes.truncate(size);
-        // A length of many megabytes may be a lie: ask for memory, do not demand it.
-        self.bytes.try_reserve_exact(size - self.bytes.len()).map_err(|_| too_large())?;
-        self.bytes.resize(size, 0);
+        // A length of many megabytes may be a lie: memory is asked for, not demanded.
+        self.bytes.set_len(size).map_err(|_| too_large())?;
         self.start = start;
         storage.read_exact_at(&mut self.bytes, start).map_err(|source| {
             self.bytes.clear();

@@ -17,6 +17,7 @@ use std::thread::{self, JoinHandle};
 
 use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, fstatvfs};
 
+use crate::aligned::AlignedBytes;
 use crate::sink::Sink;
 
 /// Bytes that gather before the thread writes them.
@@ -46,7 +47,7 @@ pub struct WriteBehind {
 
 /// Bytes for one place in the file.
 struct Buffer {
-    bytes: Vec<u8>,
+    bytes: AlignedBytes,
     offset: u64,
 }
 
@@ -59,8 +60,8 @@ impl WriteBehind {
         let writer = Writer { file: Arc::clone(&file), write_back_from: 0 };
         let run = move || writer.run(&to_write, &done);
         let thread = Some(thread::Builder::new().name("write-behind".into()).spawn(run)?);
-        let spare = (1..BUFFERS).map(|_| Buffer::new()).collect();
-        let (filling, full) = (Buffer::new(), Some(full));
+        let spare = (1..BUFFERS).map(|_| Buffer::new()).collect::<io::Result<_>>()?;
+        let (filling, full) = (Buffer::new()?, Some(full));
         Ok(Self { file, filling, spare, full, written, thread, end: 0, reserved_bytes: 0 })
     }
 
@@ -121,13 +122,12 @@ impl WriteBehind {
 impl Sink for WriteBehind {
     fn write_all_at(&mut self, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
         while !bytes.is_empty() {
-            if offset != self.filling.end() || self.filling.room() == 0 {
+            if offset != self.filling.end() || self.filling.is_full() {
                 self.hand_over()?;
                 self.filling.offset = offset;
             }
-            let (now, later) = bytes.split_at(bytes.len().min(self.filling.room()));
-            self.filling.bytes.extend_from_slice(now);
-            offset += now.len() as u64;
+            let later = self.filling.bytes.fill(bytes);
+            offset += (bytes.len() - later.len()) as u64;
             bytes = later;
         }
         self.end = self.end.max(offset);
@@ -154,16 +154,17 @@ impl Drop for WriteBehind {
 }
 
 impl Buffer {
-    fn new() -> Self {
-        Self { bytes: Vec::with_capacity(BUFFER_BYTES), offset: 0 }
+    fn new() -> io::Result<Self> {
+        let bytes = AlignedBytes::with_capacity(BUFFER_BYTES).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        Ok(Self { bytes, offset: 0 })
     }
 
     fn end(&self) -> u64 {
         self.offset + self.bytes.len() as u64
     }
 
-    fn room(&self) -> usize {
-        BUFFER_BYTES.saturating_sub(self.bytes.len())
+    fn is_full(&self) -> bool {
+        self.bytes.len() >= self.bytes.capacity()
     }
 }
 

@@ -16,6 +16,13 @@ pub fn build_failure(source: &Path, error: &RestoreError) -> Failure {
         RestoreError::Plan(error) => plan_failure(source, error),
         RestoreError::View(error) => out_of_view(source, error),
         RestoreError::Source(error) => damaged(source, error),
+        RestoreError::Digest => {
+            let shown = source.display();
+            plain(format!("{shown} is not as it was made: its digest differs")).hint(format!(
+                "choose another snapshot; `refloat verify {shown}` tells how bad it is, --skip-hash-check goes on all the same"
+            ))
+        }
+        RestoreError::ReadSource(error) => Failure::because(kind, format!("cannot read {}", source.display()), error),
         RestoreError::Table(fault) => Failure::because(kind, format!("{} is damaged", source.display()), fault)
             .hint(format!("`refloat verify {}` lists everything that is wrong with it", source.display())),
         RestoreError::Exists { path } => plain(format!("{} exists and is not empty", path.display())).hint(

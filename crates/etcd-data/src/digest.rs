@@ -8,6 +8,7 @@
 //! A file whose length is no multiple of 512 plus 32 has none: it was copied from a data directory.
 
 use bolt_file::Storage;
+use bolt_file::aligned::AlignedBytes;
 use sha2::{Digest as _, Sha256};
 use std::io;
 
@@ -47,7 +48,7 @@ pub fn check(storage: &dyn Storage) -> io::Result<Digest> {
 /// SHA-256 of the first `len` bytes.
 pub fn sha256(storage: &dyn Storage, len: u64) -> io::Result<[u8; 32]> {
     let mut hasher = Sha256::new();
-    let mut buffer = vec![0; 1 << 18];
+    let mut buffer = AlignedBytes::of_len(1 << 18).map_err(|_| io::ErrorKind::OutOfMemory)?;
     let mut offset = 0;
     while offset < len {
         let size = (len - offset).min(buffer.len() as u64) as usize;

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use crate::database::Database;
 use crate::digest::sha256;
 use crate::hash::HashKv;
-use crate::restore::build::{create_database, no_space, require_no_hole, synced};
+use crate::restore::build::{beside_digest, create_database, no_space, require_no_hole, synced};
 use crate::restore::disk::{Disk, RealDisk};
 use crate::restore::new_file::publish_file;
+use crate::restore::options::DigestRule;
 use crate::restore::proof::{Expected, prove};
 use crate::restore::rebuild::{Contents, rebuild};
 use crate::restore::{Progress, RestoreError, Step};
@@ -32,27 +33,30 @@ pub struct Exported {
     pub sha256: [u8; 32],
 }
 
-/// Writes `source` as it was at revision `at`, or as it is, to the new file `path`.
+/// Writes `source` as it was at revision `at`, or as it is, to the new file `path`; `digest` is the rule for its own.
 pub fn export(
     source: &Database,
     at: Option<Revision>,
+    digest: DigestRule,
     path: &Path,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Exported, RestoreError> {
-    export_on(&RealDisk, source, at, path, progress)
+    export_on(&RealDisk, source, at, digest, path, progress)
 }
 
 pub(crate) fn export_on(
     disk: &dyn Disk,
     source: &Database,
     at: Option<Revision>,
+    digest: DigestRule,
     path: &Path,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Exported, RestoreError> {
     let horizon = Horizon::of(source)?;
     let at = horizon.at(at)?;
     publish_file(disk, path, |new| {
-        let exported = write_snapshot(disk, source, horizon.compact, at, new, progress)?;
+        let write = || write_snapshot(disk, source, horizon.compact, at, new, progress);
+        let exported = beside_digest(source, digest, write)?;
         Ok(Exported { path: path.into(), ..exported })
     })
 }
@@ -74,7 +78,7 @@ fn write_snapshot(
     require_no_hole(at, compact, copied.last)?;
 
     progress(Progress { step: Step::Proving, done_bytes: 0, of_bytes: built.size_bytes });
-    let expected = Expected { tables, current: at, compact, source, at, source_compact: compact };
+    let expected = Expected { tables, current: at, compact, records: copied.crc.crc, same_hash: None };
     // The digest begins with the meta pages, which are written last: it has to be read back.
     let digest_and_hash = || {
         std::thread::scope(|scope| {

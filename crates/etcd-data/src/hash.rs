@@ -18,7 +18,7 @@ use crc32c::{crc32c, crc32c_append, crc32c_combine};
 use crate::compaction::{Rules, SurvivorReader, Survivors};
 use crate::database::{Database, Direction, Next, Record, RevisionRange};
 use crate::error::Error;
-use crate::fingerprint::KeySet;
+use crate::fingerprint::{Fingerprint, Fingerprinter, KeySet};
 use crate::revision::Revision;
 use crate::tables::KEY;
 use crate::view::{Horizon, ViewError};
@@ -44,10 +44,90 @@ pub fn hash_kv(database: &Database, at: Option<Revision>, compact: Option<Revisi
     let compact = compact.map(|compact| horizon.at(Some(compact))).transpose()?.or(horizon.compact);
     let revision = Horizon { compact, ..horizon }.at(at)?;
     let hash = match compact {
-        Some(compact) => hash_records(database, revision, Some(&hashed_survivors(database, compact, revision)?))?,
+        Some(compact) => match hash_compacted(database, compact, revision)? {
+            Some(hashed) => hashed.hash,
+            None => hash_records(database, revision, Some(&hashed_survivors(database, compact, revision)?))?,
+        },
         None => hash_records(database, revision, None)?,
     };
     Ok(HashKv { hash, revision, compact_revision: compact })
+}
+
+/// The hash that a server begins with that is started on `database`, and the CRC-32C of `key` and of all records.
+pub(crate) fn hash_kv_and_all(database: &Database) -> Result<(HashKv, u32), ViewError> {
+    let Horizon { compact, current } = Horizon::of(database)?;
+    if let Some(compact) = compact
+        && let Some(Hashed { hash, all }) = hash_compacted(database, compact, current)?
+    {
+        return Ok((HashKv { hash, revision: current, compact_revision: Some(compact) }, all));
+    }
+    let all = hash_records(database, Revision(i64::MAX), None)?;
+    match compact {
+        Some(_) => Ok((hash_kv(database, None, None)?, all)),
+        None => Ok((HashKv { hash: all, revision: current, compact_revision: None }, all)),
+    }
+}
+
+/// What one pass over the records up to a revision gives.
+struct Hashed {
+    /// HashKV.
+    hash: u32,
+    /// The CRC-32C of `key` and of every record.
+    all: u32,
+}
+
+/// The hash at `at` if the compaction at `compact` left one record of each key, as it does once it has finished:
+/// then one pass is enough, first over what came after the compaction. Nothing if it left more, or no key.
+fn hash_compacted(database: &Database, compact: Revision, at: Revision) -> Result<Option<Hashed>, Error> {
+    let prints = Fingerprinter::default();
+    let mut changed = KeySet::default();
+    let mut after = Crc::default();
+    let step = |part: &mut KeyedPart, record: Record<'_>| {
+        part.keys.push(prints.of(record.key()?));
+        part.all.add_record(&record);
+        Ok(Next::More)
+    };
+    let take = |part: KeyedPart| {
+        after.join(part.all);
+        for key in part.keys {
+            changed.insert(key);
+        }
+        Ok::<_, Error>(ControlFlow::Continue(()))
+    };
+    database.scan(RevisionRange { from: compact.next(), to: at }, Direction::Forwards, step, take)?;
+
+    let mut seen = KeySet::default();
+    let mut once = true;
+    let (mut all, mut counted) = (Crc::of(KEY), Crc::of(KEY));
+    let step = |part: &mut KeyedPart, record: Record<'_>| {
+        let key = prints.of(record.key()?);
+        part.keys.push(key);
+        part.all.add_record(&record);
+        if !record.at.tombstone && changed.get(key).is_none() {
+            part.counted.add_record(&record);
+        }
+        Ok(Next::More)
+    };
+    let take = |part: KeyedPart| {
+        all.join(part.all);
+        counted.join(part.counted);
+        once &= part.keys.into_iter().all(|key| seen.insert(key));
+        Ok::<_, Error>(if once { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+    };
+    database.scan(RevisionRange::up_to(compact), Direction::Forwards, step, take)?;
+
+    let any_left = counted.len > KEY.len();
+    all.join(after);
+    counted.join(after);
+    Ok((once && any_left).then_some(Hashed { hash: counted.crc, all: all.crc }))
+}
+
+/// Part of what is hashed, and the keys in it.
+#[derive(Default)]
+struct KeyedPart {
+    all: Crc,
+    counted: Crc,
+    keys: Vec<Fingerprint>,
 }
 
 /// The records up to `compact` that count at `at`.
@@ -95,8 +175,7 @@ impl<'a> HashedPart<'a> {
             None => true,
         };
         if keeps {
-            self.crc.add(&record.at.encode());
-            self.crc.add(record.value);
+            self.crc.add_record(&record);
         }
     }
 }
@@ -111,6 +190,12 @@ pub(crate) struct Crc {
 impl Crc {
     pub(crate) fn of(bytes: &[u8]) -> Self {
         Self { crc: crc32c(bytes), len: bytes.len() }
+    }
+
+    /// Adds a record of the key space.
+    pub(crate) fn add_record(&mut self, record: &Record<'_>) {
+        self.add(&record.at.encode());
+        self.add(record.value);
     }
 
     pub(crate) fn add(&mut self, bytes: &[u8]) {

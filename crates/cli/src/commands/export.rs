@@ -8,7 +8,7 @@ use etcd_data::restore::Progress;
 use etcd_data::view::Horizon;
 
 use crate::build_failure::{file_failure, in_the_way};
-use crate::commands::restore::{check_digest, scratch, word};
+use crate::commands::restore::{digest_rule, note_missing_digest, require_digest, scratch, word};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::json::documented;
@@ -65,8 +65,9 @@ documented! {
 /// Writes it.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let source = args.source.open_with_scratch(scratch(&args.output))?;
-    if !args.skip_hash_check {
-        check_digest(ui, &source)?;
+    note_missing_digest(ui, &source)?;
+    if args.dry_run {
+        require_digest(&source, digest_rule(args.skip_hash_check))?;
     }
     log_notes(&source).iter().try_for_each(|note| ui.note(format_args!("note: {note}")))?;
     let horizon = Horizon::of(&source.database).map_err(|error| out_of_view(&source.path, &error))?;
@@ -95,7 +96,8 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
 fn write(args: &Args, source: &Source) -> Result<Exported, Failure> {
     let mut bar = Bar::new("exporting");
     let mut progress = |progress: Progress| bar.show(word(progress.step), progress.done_bytes, progress.of_bytes);
-    export(&source.database, args.at.at.revision(), &args.output, &mut progress)
+    let digest = digest_rule(args.skip_hash_check);
+    export(&source.database, args.at.at.revision(), digest, &args.output, &mut progress)
         .map_err(|error| file_failure(&source.path, &error))
 }
 

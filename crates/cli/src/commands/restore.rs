@@ -4,12 +4,11 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use etcd_data::digest::{self, Digest};
-use etcd_data::error::kind_of;
 use etcd_data::facts::version_of;
 use etcd_data::restore::destination::Existing;
-use etcd_data::restore::options::{Alarms, Bump, EtcdVersion, ForVersion, Leases, Token};
+use etcd_data::restore::options::{Alarms, Bump, DigestRule, EtcdVersion, ForVersion, Leases, Token};
 use etcd_data::restore::plan::History;
-use etcd_data::restore::{Options, Plan, Progress, Restored, Step, restore};
+use etcd_data::restore::{Options, Plan, Progress, RestoreError, Restored, Step, restore};
 use etcd_data::source::SourceKind;
 use etcd_data::{Kind, Source};
 
@@ -128,8 +127,9 @@ documented! {
 /// Builds it.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let source = args.source.open_with_scratch(scratch(&args.data_dir))?;
-    if !args.skip_hash_check {
-        check_digest(ui, &source)?;
+    note_missing_digest(ui, &source)?;
+    if args.dry_run {
+        require_digest(&source, digest_rule(args.skip_hash_check))?;
     }
     log_notes(&source).iter().try_for_each(|note| ui.note(format_args!("note: {note}")))?;
     let plan = Plan::make(&source.database, &args.options()?).map_err(|error| build_failure(&source.path, &error))?;
@@ -164,24 +164,31 @@ pub fn word(step: Step) -> &'static str {
     }
 }
 
-/// Refuses a snapshot that is not what it was when it was made.
-pub fn check_digest(ui: &mut Ui, source: &Source) -> Result<(), Failure> {
-    let file = source.database.file();
-    let _reading = Reading::begin("checking the digest", file.layout().file_bytes);
-    let shown = source.path.display();
-    if source.kind == SourceKind::DataDir {
+/// Whether the digest of a snapshot decides.
+pub fn digest_rule(skip_hash_check: bool) -> DigestRule {
+    if skip_hash_check { DigestRule::Ignored } else { DigestRule::MustMatch }
+}
+
+/// Says that a file has no digest.
+pub fn note_missing_digest(ui: &mut Ui, source: &Source) -> Result<(), Failure> {
+    if source.kind != SourceKind::Database {
         return Ok(());
     }
-    let unreadable = |error| Failure::because(kind_of(&error), format!("cannot read {shown}"), &error);
-    match digest::check(&**file.storage()).map_err(unreadable)? {
-        Digest::Matches(_) => Ok(()),
-        Digest::Absent => ui.note(format_args!(
-            "note: {shown} has no digest at its end, so nothing tells whether it is as it was made"
-        )),
-        Digest::Differs { .. } => Err(Failure::new(Kind::Corrupt, format!("{shown} is not as it was made: its digest differs"))
-            .hint(format!(
-                "choose another snapshot; `refloat verify {shown}` tells how bad it is, --skip-hash-check goes on all the same"
-            ))),
+    let shown = source.path.display();
+    ui.note(format_args!("note: {shown} has no digest at its end, so nothing tells whether it is as it was made"))
+}
+
+/// Refuses a snapshot that is not what it was when it was made.
+pub fn require_digest(source: &Source, rule: DigestRule) -> Result<(), Failure> {
+    if rule == DigestRule::Ignored {
+        return Ok(());
+    }
+    let file = source.database.file();
+    let _reading = Reading::begin("checking the digest", file.layout().file_bytes);
+    match digest::check(&**file.storage()).map_err(RestoreError::ReadSource) {
+        Ok(Digest::Matches(_) | Digest::Absent) => Ok(()),
+        Ok(Digest::Differs { .. }) => Err(build_failure(&source.path, &RestoreError::Digest)),
+        Err(error) => Err(build_failure(&source.path, &error)),
     }
 }
 
@@ -214,6 +221,7 @@ impl Args {
                 Some(Choice::Keep) => Alarms::Keep,
                 Some(Choice::Drop) => Alarms::DropAll,
             },
+            digest: digest_rule(self.skip_hash_check),
             ..Options::new(&self.data_dir, token, stamp())
         })
     }

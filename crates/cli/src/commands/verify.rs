@@ -1,6 +1,8 @@
 //! `refloat verify`
 
+use std::io;
 use std::path::Path;
+use std::thread;
 
 use bolt_file::BoltFile;
 use bolt_file::scan::cores;
@@ -8,7 +10,6 @@ use etcd_data::data_dir::DataDir;
 use etcd_data::digest::{self, Digest};
 use etcd_data::error::kind_of;
 use etcd_data::hash::{HashKv, hash_kv};
-use etcd_data::source::SourceKind;
 use etcd_data::{Error, Kind, Revision, Source, soundness};
 
 use crate::commands::inspect::kind_name;
@@ -83,9 +84,14 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
 
 fn verify(source: &Source, args: &Args) -> Result<Verdict, Failure> {
     let mut found = Found::default();
-    let digest = found.digest(source)?;
-    found.pages(&source.path, source.database.file())?;
-    found.data(source)?;
+    let digest = thread::scope(|scope| {
+        // Beside the rest, because no more than one core can take a digest.
+        let digest = scope.spawn(|| digest::check(&**source.database.file().storage()));
+        found.pages(&source.path, source.database.file())?;
+        found.data(source)?;
+        let digest = digest.join().unwrap_or_else(|_| Err(io::Error::other("the thread that hashes ended")));
+        found.digest(source, digest)
+    })?;
     if let Some(data_dir) = &source.data_dir {
         found.log(data_dir);
         found.raft_snapshots(data_dir);
@@ -143,21 +149,17 @@ impl Found {
         if finding.is_harmless() { self.notes.push(finding) } else { self.findings.push(finding) }
     }
 
-    fn digest(&mut self, source: &Source) -> Result<&'static str, Failure> {
-        if source.kind != SourceKind::Snapshot {
-            return Ok("absent");
-        }
-        let file = source.database.file();
-        let _reading = Reading::begin("checking the digest", file.layout().file_bytes);
+    fn digest(&mut self, source: &Source, digest: io::Result<Digest>) -> Result<&'static str, Failure> {
         let unreadable =
             |error| Failure::because(kind_of(&error), format!("cannot read {}", source.path.display()), &error);
-        Ok(match digest::check(&**file.storage()).map_err(unreadable)? {
+        Ok(match digest.map_err(unreadable)? {
             Digest::Absent => "absent",
             Digest::Matches(_) => "matches",
             Digest::Differs { .. } => {
                 let message =
                     "the digest at the end is not that of the file: it was changed or damaged after it was made";
-                self.add(Finding::of_file("digest", "file", message));
+                // It is told before what may follow from it.
+                self.findings.insert(0, Finding::of_file("digest", "file", message));
                 "differs"
             }
         })

@@ -10,12 +10,14 @@ use super::disk::{Disk, NewFile};
 use super::error::RestoreError;
 use super::member_dir::{create_dir, sync_dir, write_member, write_wal};
 use super::new_tables::new_tables;
+use super::options::DigestRule;
 use super::plan::{History, Plan};
 use super::progress::{Progress, Step};
-use super::proof::{Expected, prove};
+use super::proof::{Expected, SourceAt, prove};
 use super::rebuild::{Contents, estimate, rebuild};
 use crate::compaction::{Rules, Survivors};
 use crate::database::Database;
+use crate::digest::{self, Digest};
 use crate::hash::HashKv;
 use crate::revision::{RevKey, Revision};
 use crate::tables::LeaseId;
@@ -52,7 +54,8 @@ pub(crate) fn build(
         (WalPlace::Elsewhere { .. }, None) => {}
     }
     write_member(disk, plan, &member)?;
-    let built = write_database(disk, source, plan, &member.join("snap/db"), progress)?;
+    let built =
+        beside_digest(source, plan.digest, || write_database(disk, source, plan, &member.join("snap/db"), progress))?;
     sync_dir(disk, &member.join("snap"))?;
     sync_dir(disk, &member)?;
     sync_dir(disk, new)?;
@@ -60,6 +63,29 @@ pub(crate) fn build(
         sync_dir(disk, folder)?;
     }
     Ok(built)
+}
+
+/// Does `work` while another thread compares the digest of `source`, which takes as long. If it differs, what was
+/// done is worth nothing.
+pub(crate) fn beside_digest<T>(
+    source: &Database,
+    rule: DigestRule,
+    work: impl FnOnce() -> Result<T, RestoreError>,
+) -> Result<T, RestoreError> {
+    if rule == DigestRule::Ignored {
+        return work();
+    }
+    let storage = source.file().storage();
+    thread::scope(|scope| {
+        let digest = scope.spawn(|| digest::check(&**storage));
+        let done = work();
+        let digest = digest.join().unwrap_or_else(|_| Err(io::Error::other("the thread that hashes ended")));
+        match digest.map_err(RestoreError::ReadSource)? {
+            // Whatever else went wrong, this is why.
+            Digest::Differs { .. } => Err(RestoreError::Digest),
+            Digest::Matches(_) | Digest::Absent => done,
+        }
+    })
 }
 
 fn write_database(
@@ -82,9 +108,8 @@ fn write_database(
         tables,
         current: plan.current_revision,
         compact: plan.compact_revision,
-        source,
-        at: plan.revision,
-        source_compact: compact_of_source(plan),
+        records: copied.crc.crc,
+        same_hash: same_hash(source, plan),
     };
     progress(Progress { step: Step::Proving, done_bytes: 0, of_bytes: built.size_bytes });
     let hash = synced(&mut *file, path, || prove(path, &expected))?;
@@ -107,12 +132,14 @@ fn survivors(
     Ok(Some(Survivors::find(source, at, rules)?))
 }
 
-/// The compact revision at which the source must give the hash of the result.
-fn compact_of_source(plan: &Plan) -> Option<Revision> {
-    match plan.history {
+/// What must have the hash of the result, where that does not follow from its having the same records.
+fn same_hash<'a>(source: &'a Database, plan: &Plan) -> Option<SourceAt<'a>> {
+    let compact = match plan.history {
+        History::Whole => return None,
+        History::CompactedAt(_) => plan.compact_revision,
         History::OnlyLive => Some(plan.revision),
-        History::Whole | History::CompactedAt(_) => plan.compact_revision,
-    }
+    };
+    Some(SourceAt { source, at: plan.revision, compact })
 }
 
 /// Makes the file and reserves room for `contents`.

@@ -97,6 +97,12 @@ impl PlanError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {
+    /// The source is not as it was made.
+    #[error("the digest at the end of the snapshot is another than that of its bytes")]
+    Digest,
+    /// The source cannot be read.
+    #[error("reading the source")]
+    ReadSource(#[source] io::Error),
     /// What was asked for cannot be done.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -235,12 +241,17 @@ impl RestoreError {
             | Self::Changed { .. } => Kind::Conflict,
             Self::NothingToUndo { .. } => Kind::Missing,
             Self::NoSpace { .. } => Kind::Unavailable,
-            Self::Io { source, .. } | Self::Write { source: WriteError::Io { source, .. }, .. } => kind_of(source),
+            Self::Io { source, .. }
+            | Self::ReadSource(source)
+            | Self::Write { source: WriteError::Io { source, .. }, .. } => kind_of(source),
             Self::Source(error) => error.kind(),
             Self::View(error) => error.kind(),
-            Self::Table(_) | Self::MissingLeases { .. } | Self::Hole { .. } | Self::Proof(_) | Self::Write { .. } => {
-                Kind::Corrupt
-            }
+            Self::Digest
+            | Self::Table(_)
+            | Self::MissingLeases { .. }
+            | Self::Hole { .. }
+            | Self::Proof(_)
+            | Self::Write { .. } => Kind::Corrupt,
         }
     }
 }

@@ -44,6 +44,8 @@ pub struct Options {
     pub compact_at: Option<Revision>,
     /// The size of the database's pages; nothing for that of the source.
     pub page_size: Option<u32>,
+    /// What is made of the digest at the end of a snapshot file.
+    pub digest: DigestRule,
 }
 
 /// Where a member that is alone is found by its peers if nothing else is said.
@@ -69,6 +71,7 @@ impl Options {
             alarms: Alarms::DropNoSpace,
             compact_at: None,
             page_size: None,
+            digest: DigestRule::MustMatch,
         }
     }
 }
@@ -210,6 +213,16 @@ pub enum Alarms {
     DropAll,
     /// All stand, and the member serves as little as those before it.
     Keep,
+}
+
+/// What is made of the digest at the end of a snapshot file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DigestRule {
+    /// If there is one it must match, or nothing is restored.
+    MustMatch,
+    /// It is not looked at.
+    Ignored,
 }
 
 #[cfg(test)]

@@ -4,7 +4,9 @@ use std::fmt;
 
 use super::destination::Destination;
 use super::error::{PlanError, RestoreError};
-use super::options::{Alarms, Bump, DEFAULT_PEER_URL, EtcdVersion, ForVersion, Leases, MissingLeases, Options, Token};
+use super::options::{
+    Alarms, Bump, DEFAULT_PEER_URL, DigestRule, EtcdVersion, ForVersion, Leases, MissingLeases, Options, Token,
+};
 use crate::database::Database;
 use crate::initial_cluster::{InitialCluster, InitialClusterError};
 use crate::member_id::{ClusterId, MemberId};
@@ -47,6 +49,8 @@ pub struct Plan {
     pub alarms: Alarms,
     /// The size of the database's pages.
     pub page_size: u32,
+    /// What is made of the digest at the end of a snapshot file.
+    pub digest: DigestRule,
 }
 
 /// What of the history up to the restored revision is left out.
@@ -122,6 +126,7 @@ impl Plan {
             leases: options.leases,
             missing_leases: options.missing_leases,
             alarms: options.alarms,
+            digest: options.digest,
             page_size: page_size(source, options)?,
         })
     }

@@ -11,7 +11,7 @@ use bolt_file::scan::cores;
 use super::error::RestoreError;
 use crate::database::Database;
 use crate::error::Error;
-use crate::hash::{HashKv, hash_kv};
+use crate::hash::{HashKv, hash_kv, hash_kv_and_all};
 use crate::revision::Revision;
 use crate::tables::Tables;
 use crate::view::Horizon;
@@ -24,12 +24,20 @@ pub(crate) struct Expected<'a> {
     pub(crate) current: Revision,
     /// The compact revision that it begins with.
     pub(crate) compact: Option<Revision>,
-    /// What it was made from.
+    /// The CRC-32C of the name of the key space and of its records, as they were written.
+    pub(crate) records: u32,
+    /// What must have the same HashKV: the source, where records of it were left out.
+    pub(crate) same_hash: Option<SourceAt<'a>>,
+}
+
+/// A source at a revision, as if it had been compacted.
+pub(crate) struct SourceAt<'a> {
+    /// The source.
     pub(crate) source: &'a Database,
-    /// The revision of that whose state it has.
+    /// The revision.
     pub(crate) at: Revision,
-    /// The compact revision at which that has the same HashKV.
-    pub(crate) source_compact: Option<Revision>,
+    /// Where it is compacted.
+    pub(crate) compact: Option<Revision>,
 }
 
 /// Proves that the database at `path` is as `expected`: sound in every page, and the same key space. Returns what a
@@ -41,9 +49,12 @@ pub(crate) fn prove(path: &Path, expected: &Expected<'_>) -> Result<HashKv, Rest
     let wanted = Horizon { compact: expected.compact, current: expected.current };
     require(horizon == wanted, || format!("it begins at {horizon:?}, not {wanted:?}"))?;
 
-    let found = hash_kv(&database, None, None)?;
-    let source = hash_kv(expected.source, Some(expected.at), expected.source_compact)?;
-    require(found.hash == source.hash, || format!("its HashKV is {}, the source's {}", found.hash, source.hash))?;
+    let (found, records) = hash_kv_and_all(&database)?;
+    require(records == expected.records, || "its records are others".into())?;
+    if let Some(SourceAt { source, at, compact }) = expected.same_hash {
+        let source = hash_kv(source, Some(at), compact)?;
+        require(found.hash == source.hash, || format!("its HashKV is {}, the source's {}", found.hash, source.hash))?;
+    }
     Ok(found)
 }
 

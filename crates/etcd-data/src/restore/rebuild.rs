@@ -19,6 +19,7 @@ use crate::compaction::Survivors;
 use crate::database::{Database, Next, Record, RevisionRange};
 use crate::error::Error;
 use crate::fingerprint::{Fingerprint, Fingerprinter, KeyMap};
+use crate::hash::Crc;
 use crate::revision::{RevKey, Revision};
 use crate::tables::{KEY, LeaseId, Tables};
 
@@ -36,7 +37,7 @@ pub(crate) struct Contents<'a> {
 }
 
 /// What became of the key space.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Copied {
     /// How many records there are now.
     pub(crate) records: u64,
@@ -44,6 +45,8 @@ pub(crate) struct Copied {
     pub(crate) last: Option<RevKey>,
     /// Leases that live keys name and the source has no record of, and how many keys do.
     pub(crate) missing_leases: BTreeMap<LeaseId, u64>,
+    /// Of the name of the bucket and of all its records.
+    pub(crate) crc: Crc,
 }
 
 /// Writes `contents` to the new file `file`, and the tables that `tables` makes of what became of the key space.
@@ -90,7 +93,7 @@ fn copy_records<S: Sink>(
 ) -> Result<Copied, RestoreError> {
     let of_bytes = contents.source.file().used_bytes();
     let mut done_bytes = 0;
-    let mut copied = Copied::default();
+    let mut copied = Copied { records: 0, last: None, missing_leases: BTreeMap::new(), crc: Crc::of(KEY) };
     let mut survivors = contents.survivors.map(Survivors::reader);
     let mut orphans = Orphans::default();
     let look = |batch: &mut Batch<Seen>, record: Record<'_>| {
@@ -106,6 +109,7 @@ fn copy_records<S: Sink>(
             if survivors.as_mut().is_none_or(|survivors| survivors.keeps(seen.at)) {
                 let pushed = bucket.push(&seen.at.encode(), value);
                 pushed.map_err(|source| RestoreError::Write { path: path.into(), source })?;
+                copied.crc.add_record(&Record { at: seen.at, value });
                 copied.records += 1;
             }
         }
