@@ -1,0 +1,9 @@
+//! Files that somebody made to hurt, and the edges of what etcd itself makes: everything ends in what is there, in
+//! findings, or in an error that says where.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::print_stderr)]
+
+#[path = "hostile/entry.rs"]
+mod entry;
+#[path = "hostile/mutations.rs"]
+mod mutations;

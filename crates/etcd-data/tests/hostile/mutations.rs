@@ -1,0 +1,176 @@
+//! A short run of what the fuzz targets do without end: seeds, changed at random, are survived.
+//!
+//! `FUZZ_SEED` chooses other changes. A failure prints the seed that makes the same ones again.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+
+use etcd_data::bolt_file::BoltFile;
+use testkit::{Golden, fixtures};
+
+use crate::entry::exercise;
+
+/// Runs `exercise` on `rounds` changes of `seeds`.
+fn survives(seeds: &[Vec<u8>], rounds: u64, exercise: impl Fn(Vec<u8>)) {
+    let first = env::var("FUZZ_SEED").map_or(0x5eed, |seed| seed.parse().unwrap());
+    for seed in first..first + rounds {
+        let _told = TellSeed(seed);
+        let mut random = Random(seed);
+        let mut bytes = seeds[random.below(seeds.len())].clone();
+        for _ in 0..random.below(6) {
+            change(&mut bytes, &mut random);
+        }
+        exercise(bytes);
+    }
+}
+
+/// The seeds of a fuzz target, which lie beside it.
+fn corpus(target: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
+    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    files.sort();
+    files.iter().map(|file| fs::read(file).unwrap()).collect()
+}
+
+/// Files that real servers wrote, without their large ones, and without what they allocated ahead.
+fn real_files() -> Vec<Vec<u8>> {
+    let files = Golden::all().into_iter().filter(|golden| golden.case != "large");
+    files.map(|golden| used(fs::read(golden.db()).unwrap())).collect()
+}
+
+fn used(mut file: Vec<u8>) -> Vec<u8> {
+    let used = BoltFile::open(Arc::new(file.clone())).unwrap().used_bytes();
+    file.truncate(used as usize);
+    file
+}
+
+/// Real segments, without the zeros behind, and without most of their entries.
+fn real_segments() -> Vec<Vec<u8>> {
+    let mut segments = Vec::new();
+    for name in fixtures::DATA_DIRS {
+        let dir = fixtures::data_dir(name);
+        for entry in fs::read_dir(dir.path().join("member/wal")).unwrap() {
+            let mut bytes = fs::read(entry.unwrap().path()).unwrap();
+            bytes.truncate(20_000);
+            segments.push(bytes);
+        }
+    }
+    segments
+}
+
+fn real_snaps() -> Vec<Vec<u8>> {
+    let mut snaps = Vec::new();
+    for name in fixtures::DATA_DIRS {
+        let dir = fixtures::data_dir(name);
+        for entry in fs::read_dir(dir.path().join("member/snap")).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "snap") {
+                snaps.push(without_checksum(&fs::read(path).unwrap()));
+            }
+        }
+    }
+    snaps
+}
+
+/// What a checksum and a length stand before in a `.snap` file.
+fn without_checksum(snap: &[u8]) -> Vec<u8> {
+    let skip_field = |bytes: &[u8]| 2 + bytes[1..].iter().position(|byte| *byte < 0x80).unwrap();
+    let length = &snap[skip_field(snap)..];
+    length[skip_field(length)..].to_vec()
+}
+
+#[test]
+fn values_changed_at_random_are_survived() {
+    survives(&corpus("values"), 50_000, |bytes| exercise::values(&bytes));
+    survives(&corpus("cluster"), 20_000, |bytes| exercise::cluster(&bytes));
+}
+
+#[test]
+fn databases_of_random_records_are_survived() {
+    survives(&corpus("database"), 1500, |bytes| exercise::database(&bytes));
+}
+
+#[test]
+fn real_databases_changed_at_random_are_survived() {
+    survives(&real_files(), 1000, exercise::file);
+}
+
+#[test]
+fn logs_changed_at_random_are_survived() {
+    let segments = [real_segments(), corpus("segment")].concat();
+    survives(&segments, 2000, exercise::segment);
+    survives(&corpus("segments"), 1000, |bytes| exercise::segments(&bytes));
+}
+
+#[test]
+fn raft_snapshots_changed_at_random_are_survived() {
+    let snaps = [real_snaps(), corpus("snap")].concat();
+    survives(&snaps, 3000, |bytes| exercise::snap(&bytes));
+}
+
+#[test]
+fn logs_of_random_requests_are_survived() {
+    survives(&corpus("replay"), 1000, |bytes| exercise::replay(&bytes));
+}
+
+#[test]
+fn wrapped_files_changed_at_random_are_survived() {
+    survives(&corpus("source"), 1000, |bytes| exercise::source(&bytes));
+}
+
+#[test]
+fn databases_of_random_records_are_restored_or_refused() {
+    survives(&corpus("database"), 60, |bytes| exercise::restored(&bytes));
+}
+
+/// One change: a bit, a number that hurts, a stretch somewhere else, or gone, or anew.
+fn change(bytes: &mut Vec<u8>, random: &mut Random) {
+    const HURTFUL: [u64; 8] = [0, 1, 0x7f, 0xffff, 0x7fff_ffff, 0xffff_ffff, i64::MAX as u64, u64::MAX];
+    if bytes.is_empty() {
+        return;
+    }
+    let at = random.below(bytes.len());
+    let len = random.below(64).min(bytes.len() - at);
+    match random.below(10) {
+        0..4 => bytes[at] ^= 1 << random.below(8),
+        4 => {
+            let number = HURTFUL[random.below(HURTFUL.len())].to_le_bytes();
+            let len = [1, 2, 4, 8][random.below(4)].min(bytes.len() - at);
+            bytes[at..at + len].copy_from_slice(&number[..len]);
+        }
+        5 => bytes[at..at + len].fill_with(|| random.below(256) as u8),
+        6 => drop(bytes.drain(at..at + len)),
+        7 => {
+            let copy = bytes[at..at + len].to_vec();
+            let to = random.below(bytes.len());
+            bytes.splice(to..to, copy);
+        }
+        8 => bytes.extend((0..len).map(|_| random.below(256) as u8)),
+        _ => bytes.truncate(at),
+    }
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) >> 11) as usize % limit
+    }
+}
+
+/// Prints the seed if the round panics.
+struct TellSeed(u64);
+
+impl Drop for TellSeed {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("again with FUZZ_SEED={}", self.0);
+        }
+    }
+}
