@@ -127,10 +127,11 @@ fn refusal(path: &Path, error: &OpenError) -> Failure {
             .hint("stop that etcd, or take a snapshot of it with `etcdctl snapshot save`"),
         OpenError::Special { .. } => Failure::new(kind, format!("{shown} is neither a file nor a folder"))
             .hint("a snapshot has to be read in any order; save the stream to a file first"),
-        OpenError::Expand { source: source @ ExpandError::Scratch { folder, .. }, .. } => {
-            Failure::because(kind, format!("cannot unwrap {shown}"), source)
-                .hint(format!("{} needs room for the whole database; TMPDIR names another folder", folder.display()))
-        }
+        OpenError::Expand {
+            source: source @ (ExpandError::Scratch { folder, .. } | ExpandError::NoRoom { folder, .. }),
+            ..
+        } => Failure::because(kind, format!("cannot unwrap {shown}"), source)
+            .hint(format!("{} needs room for the whole database; TMPDIR names another folder", folder.display())),
         OpenError::Expand { source: source @ ExpandError::ZipCount { .. }, .. } => {
             Failure::because(kind, format!("cannot unwrap {shown}"), source)
                 .hint("extract the snapshot from the archive and give that file")

@@ -170,7 +170,7 @@ impl Database {
         let work = |reader: &mut SpanReader, part: &Part, emit: &mut dyn FnMut(P) -> ControlFlow<()>| {
             let mut collector = Collector { step: &step, emit, collected: P::default() };
             match part {
-                Part::Span(span) => collector.span(reader, span, direction)?,
+                Part::Spans(spans) => collector.spans(reader, spans, direction)?,
                 Part::Tail => collector.tail(&self.tail, direction)?,
             }
             let _ = (collector.emit)(collector.collected);
@@ -183,7 +183,7 @@ impl Database {
         let from = RevKey { main: range.from, sub: 0, tombstone: false }.encode();
         let to = RevKey { main: range.to, sub: i64::MAX, tombstone: true }.encode();
         let spans = self.key.spans(KeyRange { from: Some(&from), to: Some(&to) })?;
-        let mut parts: Vec<Part> = spans.into_iter().map(Part::Span).collect();
+        let mut parts: Vec<Part> = grouped(spans).map(Part::Spans).collect();
         if self.tail.first().is_some_and(|first| first.at.main <= range.to) {
             parts.push(Part::Tail);
         }
@@ -194,8 +194,20 @@ impl Database {
     }
 }
 
+/// Spans that a worker takes at once, at the most: more at once cost less waiting for each other.
+const SPANS_AT_ONCE: usize = 4;
+
+/// Neighbouring spans, enough together to be worth handing over, and few enough that every core has some.
+fn grouped(spans: Vec<Span>) -> impl Iterator<Item = Vec<Span>> {
+    let at_once = (spans.len() / (8 * scan::cores())).clamp(1, SPANS_AT_ONCE);
+    let mut spans = spans.into_iter();
+    std::iter::from_fn(move || {
+        Some(spans.by_ref().take(at_once).collect()).filter(|group: &Vec<Span>| !group.is_empty())
+    })
+}
+
 enum Part {
-    Span(Span),
+    Spans(Vec<Span>),
     Tail,
 }
 
@@ -207,7 +219,16 @@ struct Collector<'a, P, S> {
 }
 
 impl<P: Default, S: Fn(&mut P, &[u8], &[u8]) -> Result<Next, Error>> Collector<'_, P, S> {
-    fn span(&mut self, reader: &mut SpanReader, span: &Span, direction: Direction) -> Result<(), Error> {
+    fn spans(&mut self, reader: &mut SpanReader, spans: &[Span], direction: Direction) -> Result<(), Error> {
+        for span in places(spans.len(), direction).filter_map(|index| spans.get(index)) {
+            if self.span(reader, span, direction)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn span(&mut self, reader: &mut SpanReader, span: &Span, direction: Direction) -> Result<ControlFlow<()>, Error> {
         let mut visit = |leaf: bolt_file::page::Leaf<'_>| {
             for index in places(leaf.len(), direction) {
                 let Some(entry) = leaf.get(index).map_err(bolt_file::Error::from)? else { break };
@@ -217,7 +238,7 @@ impl<P: Default, S: Fn(&mut P, &[u8], &[u8]) -> Result<Next, Error>> Collector<'
             }
             Ok(ControlFlow::Continue(()))
         };
-        reader.leaves(span, direction, &mut visit).map(|_| ())
+        reader.leaves(span, direction, &mut visit)
     }
 
     fn tail(&mut self, tail: &[TailRecord], direction: Direction) -> Result<(), Error> {

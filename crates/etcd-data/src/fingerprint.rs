@@ -1,7 +1,7 @@
 //! Keys in few bytes: what is known of each of millions of keys, without the keys.
 //!
-//! A fingerprint is 16 bytes that two SipHashes make of a key, with seeds that every process draws anew, so nobody
-//! can write keys that collide. Two of a billion keys that were not made to collide do so once in 10^20 databases.
+//! A fingerprint is 16 bytes that SipHash makes of a key, with a seed that every process draws anew, so nobody can
+//! write keys that collide. Two of a billion keys that were not made to collide do so once in 10^20 databases.
 //!
 //! A [`KeySet`] costs 17 bytes per slot, a [`KeyMap`] the size of its values more, and between 44 and 88 of 100
 //! slots are in use: 20 to 39 bytes per key for a set.
@@ -9,6 +9,8 @@
 use std::collections::HashMap;
 use std::collections::hash_map::{Entry, RandomState};
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
+
+use siphasher::sip128::SipHasher13;
 
 /// What stands for a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,15 +24,22 @@ impl Hash for Fingerprint {
 }
 
 /// Takes fingerprints. Those of two instances cannot be compared.
-#[derive(Default)]
 pub struct Fingerprinter {
-    seeds: [RandomState; 2],
+    seeded: SipHasher13,
+}
+
+impl Default for Fingerprinter {
+    fn default() -> Self {
+        let [one, other] = [0u8, 1].map(|number| RandomState::new().hash_one(number));
+        Self { seeded: SipHasher13::new_with_keys(one, other) }
+    }
 }
 
 impl Fingerprinter {
     /// What stands for `key`.
     pub fn of(&self, key: &[u8]) -> Fingerprint {
-        Fingerprint(self.seeds.each_ref().map(|seed| seed.hash_one(key)))
+        let hash = self.seeded.hash(key);
+        Fingerprint([hash.h1, hash.h2])
     }
 }
 

@@ -8,7 +8,7 @@ use etcd_data::facts::version_of;
 use etcd_data::restore::destination::Existing;
 use etcd_data::restore::options::{Alarms, Bump, DigestRule, EtcdVersion, ForVersion, Leases, Token};
 use etcd_data::restore::plan::History;
-use etcd_data::restore::{Options, Plan, Progress, RestoreError, Restored, Step, restore};
+use etcd_data::restore::{Options, Plan, Progress, RestoreError, Restored, Step, restore, settle_leftovers};
 use etcd_data::source::SourceKind;
 use etcd_data::{Kind, Source};
 
@@ -132,6 +132,9 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
         require_digest(&source, digest_rule(args.skip_hash_check))?;
     }
     log_notes(&source).iter().try_for_each(|note| ui.note(format_args!("note: {note}")))?;
+    if !args.dry_run {
+        settle_leftovers(&args.data_dir).map_err(|error| build_failure(&source.path, &error))?;
+    }
     let plan = Plan::make(&source.database, &args.options()?).map_err(|error| build_failure(&source.path, &error))?;
     if args.format.format == Format::Text {
         ui.line(shown(&source, &plan))?;
