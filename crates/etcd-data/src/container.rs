@@ -10,15 +10,16 @@
 //! | lzw       | a clear code, least significant bit first    | etcdbrctl, with Go's lzw        |
 //!
 //! Reading a database needs any page at any time, so what is wrapped is unwrapped into a scratch file that has no
-//! name. It can get as large as its own first page says, not as large as a hostile stream would like.
+//! name. It can get as large as its own meta pages say, not as large as a hostile stream would like; where they say
+//! more than there is room for, nothing is written. Zeros become holes.
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufReader, Read, Seek, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use bolt_file::meta::{META_SIZE, Meta};
+use bolt_file::meta::{META_SIZE, Meta, Metas};
 
 /// What a file is wrapped in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -68,7 +69,25 @@ pub enum ExpandError {
         /// How many it holds.
         count: usize,
     },
-    /// There is more than the first page allows for.
+    /// What comes out does not begin as a database.
+    #[error("what the {container} stream holds is no database: {fault}")]
+    NoDatabase {
+        /// What it is wrapped in.
+        container: Container,
+        /// What is wrong with it.
+        fault: bolt_file::Fault,
+    },
+    /// The scratch folder has too little room.
+    #[error("unwrapping needs {needed} bytes in {}, which has {free}", folder.display())]
+    NoRoom {
+        /// Where the scratch file is.
+        folder: std::path::PathBuf,
+        /// The bytes that the database in it has.
+        needed: u64,
+        /// The bytes that are free.
+        free: u64,
+    },
+    /// There is more than the meta pages allow for.
     #[error("the stream goes on past {limit} bytes, more than the database in it can have")]
     TooLong {
         /// What it may have.
@@ -145,33 +164,61 @@ impl Container {
         let mut out = tempfile::tempfile_in(folder).map_err(scratch(0))?;
         let mut buffer = vec![0; 1 << 18];
         let mut written = 0;
-        let mut limit = u64::MAX;
+        let mut limit = 0;
         loop {
             let have = fill(stream, &mut buffer).map_err(|source| ExpandError::Read { container: self, source })?;
             let bytes = buffer.get(..have).unwrap_or_default();
             if written == 0 {
-                limit = longest(bytes);
+                limit = self.limit(bytes, &out, folder)?;
             }
             written += have as u64;
             if written > limit {
                 return Err(ExpandError::TooLong { limit });
             }
-            out.write_all(bytes).map_err(scratch(written))?;
+            put(bytes, &mut out).map_err(scratch(written))?;
             if have < buffer.len() {
+                // What ends with a hole has no end yet.
+                out.set_len(written).map_err(scratch(written))?;
                 return Ok(out);
             }
         }
     }
+
+    /// How long the file may be that begins with `head`: what its meta pages say, if there is room for that in
+    /// `folder`, where `out` is, and what etcd allocates beyond.
+    fn limit(self, head: &[u8], out: &File, folder: &Path) -> Result<u64, ExpandError> {
+        const ALLOCATED_BEYOND: u64 = 1 << 30;
+        let meta = newest_meta(head).map_err(|fault| ExpandError::NoDatabase { container: self, fault })?;
+        let needed = meta.high_water.saturating_mul(meta.page_size.into());
+        let room = rustix::fs::fstatvfs(out).map_err(|source| ExpandError::Scratch {
+            folder: folder.into(),
+            written: 0,
+            source: source.into(),
+        })?;
+        let free = room.f_bavail.saturating_mul(room.f_frsize);
+        if needed > free {
+            return Err(ExpandError::NoRoom { folder: folder.into(), needed, free });
+        }
+        Ok(needed.saturating_add(ALLOCATED_BEYOND))
+    }
 }
 
-/// How long a file that begins with `head` may be: what its first meta page says, and what etcd allocates beyond.
-fn longest(head: &[u8]) -> u64 {
-    const ALLOCATED_BEYOND: u64 = 1 << 30;
-    const WITHOUT_META: u64 = 16 << 30;
-    match Meta::parse(head.get(..META_SIZE).unwrap_or(head)) {
-        Ok(meta) => meta.high_water.saturating_mul(meta.page_size.into()).saturating_add(ALLOCATED_BEYOND),
-        Err(_) => WITHOUT_META,
+/// The meta page that counts of a file that begins with `head`, which has both but for the largest of pages.
+fn newest_meta(head: &[u8]) -> Result<Meta, bolt_file::Fault> {
+    let read = |offset: u64| {
+        let from = usize::try_from(offset).ok().and_then(|offset| head.get(offset..)).unwrap_or_default();
+        Ok::<_, std::convert::Infallible>(from.get(..META_SIZE).unwrap_or(from).to_vec())
+    };
+    let Ok(metas) = Metas::find(read);
+    metas.newest()
+}
+
+/// Writes `bytes` at the end of `out`, zeros as a hole.
+fn put(bytes: &[u8], out: &mut File) -> io::Result<()> {
+    if bytes.iter().all(|&byte| byte == 0) {
+        return out.seek_relative(bytes.len() as i64);
     }
+    out.write_all(bytes)
 }
 
 /// Reads until `buffer` is full or the stream ends.

@@ -101,7 +101,9 @@ fn read_snaps(folder: &Path) -> io::Result<Vec<(SnapName, Result<Snap, SnapError
 const MAX_SNAP_BYTES: u64 = 256 << 20;
 
 fn read_snap(path: &Path) -> io::Result<Result<Snap, SnapError>> {
-    if path.metadata()?.len() > MAX_SNAP_BYTES {
+    let metadata = path.metadata()?;
+    // Reading a pipe would wait for somebody to write to it.
+    if !metadata.is_file() || metadata.len() > MAX_SNAP_BYTES {
         return Ok(Err(SnapError::NotASnapshot));
     }
     Ok(Snap::parse(fs::read(path)?.into()))

@@ -112,6 +112,7 @@ impl OpenError {
             Self::InUse { .. } => Kind::Conflict,
             Self::Special { .. } => Kind::Usage,
             Self::Expand { source: ExpandError::Scratch { source, .. }, .. } => kind_of(source),
+            Self::Expand { source: ExpandError::NoRoom { .. }, .. } => Kind::Unavailable,
             Self::Expand { .. } => Kind::Corrupt,
             Self::Log { source, .. } => source.kind(),
             Self::Database { source, .. } => source.kind(),

@@ -68,7 +68,7 @@ impl Folder<File> {
             match SegmentName::parse(&name) {
                 None => folder.others.push(name),
                 Some(segment) => {
-                    let opened = File::open(path.join(&name));
+                    let opened = open_file(&path.join(&name));
                     let storage = opened.map_err(|source| WalError::Read { segment, source })?;
                     folder.segments.push(Segment { name: segment, storage });
                 }
@@ -76,6 +76,11 @@ impl Folder<File> {
         }
         Ok(folder)
     }
+}
+
+/// Opens a file, and nothing else: opening a pipe would wait for somebody to write to it.
+fn open_file(path: &Path) -> io::Result<File> {
+    if path.metadata()?.is_file() { File::open(path) } else { Err(io::Error::other("not a file")) }
 }
 
 fn list(path: &Path) -> io::Result<Vec<String>> {
