@@ -152,7 +152,7 @@ pub(crate) fn create_database(
     let io_error = |action| move |source| RestoreError::Io { action, path: path.into(), source };
     let free_bytes = disk.free_bytes(folder).map_err(io_error("looking for room for"))?;
     let tail: usize = contents.source.tail().iter().map(|record| record.value.len() + 64).sum();
-    let mut needed_bytes = contents.source.file().used_bytes() + tail as u64;
+    let mut needed_bytes = contents.source.file().used_bytes().saturating_add(tail as u64);
     if needed_bytes > free_bytes {
         // The source may be mostly waste: count before saying no.
         needed_bytes = estimate(contents)?;
