@@ -3,7 +3,15 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::print_stderr)]
 
+#[path = "hostile/edges.rs"]
+mod edges;
 #[path = "hostile/entry.rs"]
 mod entry;
+#[path = "hostile/logs.rs"]
+mod logs;
 #[path = "hostile/mutations.rs"]
 mod mutations;
+#[path = "hostile/records.rs"]
+mod records;
+#[path = "hostile/sources.rs"]
+mod sources;

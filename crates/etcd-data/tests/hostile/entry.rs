@@ -3,6 +3,6 @@
 #![allow(dead_code, reason = "each target uses its part")]
 
 pub(crate) mod exercise;
-mod hand;
+pub(crate) mod hand;
 mod input;
-mod naive;
+pub(crate) mod naive;

@@ -66,7 +66,7 @@ pub(crate) fn file(bytes: Vec<u8>) {
     }
 }
 
-fn open_bolt(bytes: Option<Vec<u8>>) -> Option<Database> {
+pub(crate) fn open_bolt(bytes: Option<Vec<u8>>) -> Option<Database> {
     Database::open(BoltFile::open(Arc::new(bytes?)).ok()?).ok()
 }
 

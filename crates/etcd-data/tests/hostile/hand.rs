@@ -203,12 +203,12 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// The log of a member that is alone, up to entry `commit`.
+    /// The log of a member that is alone, shortened to what comes after entry `commit`.
     pub(crate) fn of_a_member(commit: u64) -> Self {
         let mut frames = Self::default();
         frames.push(4, &[]);
         frames.push(1, &Metadata { node_id: 1, cluster_id: 2 }.encode_to_vec());
-        frames.push(5, &SnapshotMark::default().encode_to_vec());
+        frames.push(5, &SnapshotMark { index: commit, term: 1, conf_state: None }.encode_to_vec());
         frames.push(3, &HardState { term: 1, vote: 1, commit }.encode_to_vec());
         frames
     }
@@ -266,12 +266,12 @@ pub(crate) fn log(input: &mut Input<'_>, first: u64) -> Frames {
         if input.is_empty() {
             break;
         }
-        match input.below(8) {
+        match input.below(24) {
             0 => {
                 let (kind, data) = (input.below(3) as i32, input.bytes());
                 frames.entry(index, kind, &data);
             }
-            1 => {
+            1 | 2 => {
                 let (kind, node) = (input.below(5), input.number());
                 let context = format!(r#"{{"id":{node},"peerURLs":["http://a:1"],"isLearner":true}}"#);
                 let change = etcd_data::raft::ConfChange {

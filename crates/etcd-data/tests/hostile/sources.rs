@@ -1,0 +1,282 @@
+//! Paths that hold something else than they seem to, and files that change under the reader.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Cursor, Read, Write};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use etcd_data::bolt_file::{self, BoltFile, check};
+use etcd_data::container::{Container, ExpandError};
+use etcd_data::database::TailRecord;
+use etcd_data::restore::options::{Options, Token};
+use etcd_data::restore::{Plan, restore};
+use etcd_data::soundness::Finding;
+use etcd_data::source::OpenError;
+use etcd_data::{Database, Error, Kind, Source, hash, soundness};
+use flate2::Compression;
+use flate2::read::GzEncoder;
+use tempfile::TempDir;
+use testkit::fixtures;
+use zip::write::SimpleFileOptions;
+
+use crate::entry::exercise::{look_at, open_bolt};
+use crate::entry::hand::{Buckets, bolt_file, key_space, put, record};
+
+fn buckets(keys: i64) -> Buckets {
+    let value = [7; 400];
+    key_space((2..keys + 2).map(|main| record(main, 0, put(main, b"a", &value, 2, main - 1))))
+}
+
+fn plain() -> Vec<u8> {
+    bolt_file(&buckets(20)).unwrap()
+}
+
+fn open(path: &Path) -> Result<Source, OpenError> {
+    Source::open(path, path.parent().unwrap())
+}
+
+/// What opening a file of these bytes says.
+fn refused(bytes: &[u8]) -> OpenError {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("file");
+    fs::write(&path, bytes).unwrap();
+    let error = open(&path).err().unwrap();
+    assert_eq!(folder.path().read_dir().unwrap().count(), 1, "scratch files have no name");
+    error
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut wrapped = Vec::new();
+    GzEncoder::new(bytes, Compression::fast()).read_to_end(&mut wrapped).unwrap();
+    wrapped
+}
+
+/// A gzip stream of 20 GiB of zeros behind `head`.
+fn bomb(head: &[u8]) -> Vec<u8> {
+    let zeros = gzip(&vec![0; 64 << 20]);
+    [gzip(head), zeros.repeat(320)].concat()
+}
+
+fn with_pages(mut file: Vec<u8>, pages: u64) -> Vec<u8> {
+    for page in [0, 1] {
+        let at = page * 1024;
+        let meta = bolt_file::Meta::parse(&file[at..at + 80]).unwrap();
+        let meta = bolt_file::Meta { high_water: pages, ..meta };
+        file[at..at + 80].copy_from_slice(&meta.encode(bolt_file::PageId(page as u64)));
+    }
+    file
+}
+
+#[test]
+fn a_bomb_of_zeros_ends_at_the_first_of_them() {
+    let error = refused(&bomb(b""));
+    assert!(matches!(error, OpenError::Expand { source: ExpandError::NoDatabase { .. }, .. }), "{error:?}");
+    assert_eq!(error.kind(), Kind::Corrupt);
+}
+
+#[test]
+fn a_bomb_behind_a_database_ends_where_the_database_must() {
+    let file = plain();
+    let OpenError::Expand { source: ExpandError::TooLong { limit }, .. } = refused(&bomb(&file)) else {
+        panic!("not too long");
+    };
+    assert_eq!(limit, file.len() as u64 + (1 << 30));
+}
+
+#[test]
+fn a_bomb_that_claims_to_be_a_huge_database_needs_more_room_than_there_is() {
+    let error = refused(&bomb(&with_pages(plain(), 1 << 50)));
+    let OpenError::Expand { source: ExpandError::NoRoom { needed, .. }, .. } = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(needed, 1 << 60);
+}
+
+#[test]
+fn zeros_that_a_database_ends_with_take_no_room() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("file");
+    let file = plain();
+    fs::write(&path, [gzip(&file), gzip(&vec![0; 64 << 20])].concat()).unwrap();
+    let wrapped = File::open(&path).unwrap();
+    let container = Container::detect(&wrapped).unwrap();
+    let expanded = container.expand(&wrapped, folder.path()).unwrap().unwrap();
+    assert_eq!(expanded.metadata().unwrap().len(), file.len() as u64 + (64 << 20));
+    assert!(expanded.metadata().unwrap().blocks() * 512 < 4 << 20);
+    let mut whole = vec![0; expanded.metadata().unwrap().len() as usize];
+    expanded.read_exact_at(&mut whole, 0).unwrap();
+    assert!(whole.starts_with(&file) && whole[file.len()..].iter().all(|&byte| byte == 0));
+}
+
+fn zip_of(files: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, bytes) in files {
+        zip.start_file(*name, SimpleFileOptions::default()).unwrap();
+        zip.write_all(bytes).unwrap();
+    }
+    zip.finish().unwrap().into_inner()
+}
+
+#[test]
+fn a_zip_of_two_files_or_none_is_refused() {
+    let file = plain();
+    let error = refused(&zip_of(&[("a", &file), ("b", &file)]));
+    assert!(matches!(error, OpenError::Expand { source: ExpandError::ZipCount { count: 2 }, .. }), "{error:?}");
+    // An archive of nothing does not even begin as one.
+    assert_eq!(refused(&zip_of(&[])).kind(), Kind::Corrupt);
+}
+
+#[test]
+fn a_zip_bomb_ends_where_the_database_must() {
+    let file = with_pages(plain(), 40);
+    let bomb = [file, vec![0; (1 << 30) + (1 << 20)]].concat();
+    let error = refused(&zip_of(&[("snapshot", &bomb)]));
+    assert!(matches!(error, OpenError::Expand { source: ExpandError::TooLong { .. }, .. }), "{error:?}");
+}
+
+/// Sizes in a zip stand before the file and in the list at the end, for what is packed and for what it was.
+#[test]
+fn sizes_that_a_zip_tells_are_not_believed() {
+    let file = plain();
+    let sound = zip_of(&[("snapshot", &file)]);
+    let size = (file.len() as u32).to_le_bytes();
+    let places: Vec<usize> =
+        sound.array_windows().enumerate().filter(|(_, bytes)| **bytes == size).map(|(at, _)| at).collect();
+    assert_eq!(places.len(), 2);
+    for lie in [0, 1, 1 << 20, u32::MAX - 1, u32::MAX] {
+        for at in places.iter().flat_map(|at| [*at, at - 4]) {
+            let mut zip = sound.clone();
+            zip[at..at + 4].copy_from_slice(&lie.to_le_bytes());
+            crate::entry::exercise::source(&zip);
+        }
+    }
+}
+
+#[test]
+fn a_database_that_claims_2_to_the_60_pages_is_read_as_far_as_it_is_there() {
+    for pages in [1 << 50, 1 << 54, 1 << 60, u64::MAX] {
+        let database = open_bolt(Some(with_pages(plain(), pages))).unwrap();
+        look_at(&database, &[2, 5]);
+        assert!(!check(database.file(), 2).unwrap().is_sound());
+        assert_eq!(hash::hash_kv(&database, None, None).unwrap(), {
+            let honest = open_bolt(Some(plain())).unwrap();
+            hash::hash_kv(&honest, None, None).unwrap()
+        });
+    }
+}
+
+#[test]
+fn a_restore_of_a_database_that_claims_to_be_huge_takes_what_is_there() {
+    for pages in [1 << 50, 1 << 60, u64::MAX] {
+        let folder = TempDir::new().unwrap();
+        let (at, value) = record(100, 0, put(100, b"b", &[1; 5000], 100, 1));
+        let source = open_bolt(Some(with_pages(plain(), pages))).unwrap();
+        let tables = source.tables().clone();
+        let source = source.with_tail(vec![TailRecord { at, value }], tables);
+        let options = Options::new(folder.path().join("data"), Token::Named("t".into()), "now");
+        let plan = Plan::make(&source, &options).unwrap();
+        let done = restore(&source, &plan, &mut |_| {}).unwrap();
+        assert!(done.records == 21 && done.size_bytes < 100_000);
+    }
+}
+
+#[test]
+fn a_file_that_shrinks_while_it_is_read_is_noticed() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("db");
+    fs::write(&path, bolt_file(&buckets(2000)).unwrap()).unwrap();
+    let source = open(&path).unwrap();
+    let file = OpenOptions::new().write(true).open(&path).unwrap();
+    file.set_len(path.metadata().unwrap().len() / 2).unwrap();
+    let shrank = |error: &Error| matches!(error, Error::Bolt(bolt_file::Error::Shrank { .. }));
+    let error = soundness::check(&source.database).unwrap_err();
+    assert!(shrank(&error) && error.kind() == Kind::Conflict, "{error}");
+    let error = hash::hash_kv(&source.database, None, None).unwrap_err();
+    assert_eq!(error.kind(), Kind::Conflict, "{error}");
+    let error = check(source.database.file(), 2).unwrap_err();
+    assert!(matches!(error, bolt_file::Error::Shrank { .. }), "{error}");
+    look_at(&source.database, &[0, 2]);
+    file.set_len(0).unwrap();
+    look_at(&source.database, &[0, 2]);
+}
+
+#[test]
+fn a_log_that_shrinks_while_it_is_read_is_noticed() {
+    let dir = fixtures::data_dir("3.6.16-killed");
+    let log = etcd_data::wal::Log::open(&dir.path().join("member/wal")).unwrap();
+    for entry in fs::read_dir(dir.path().join("member/wal")).unwrap() {
+        File::options().write(true).open(entry.unwrap().path()).unwrap().set_len(0).unwrap();
+    }
+    assert!(log.entries_after(0).all(|entry| entry.is_err()));
+}
+
+#[test]
+fn pipes_and_folders_are_no_sources() {
+    let folder = TempDir::new().unwrap();
+    let pipe = folder.path().join("pipe");
+    make_pipe(&pipe);
+    let error = open(&pipe).err().unwrap();
+    assert!(matches!(error, OpenError::Special { .. }) && error.kind() == Kind::Usage, "{error}");
+    let inside = folder.path().join("inside");
+    fs::create_dir(&inside).unwrap();
+    assert!(matches!(open(&inside), Err(OpenError::NoDataDir { .. })));
+    assert_eq!(open(Path::new("/dev/null")).err().unwrap().kind(), Kind::Usage);
+}
+
+/// Opening or reading one of these as a file would wait for ever.
+#[test]
+fn pipes_inside_of_a_data_directory_are_not_waited_for() {
+    for place in
+        ["member/snap/0000000000000001-0000000000000001.snap", "member/wal/00000000000000ff-0000000000000001.wal"]
+    {
+        let dir = fixtures::data_dir("3.6.16-clean");
+        make_pipe(&dir.path().join(place));
+        let damaged = Source::open_damaged(dir.path(), dir.path()).unwrap();
+        let data_dir = damaged.data_dir.unwrap();
+        assert!(data_dir.log.is_err() || data_dir.snaps.iter().any(|(_, snap)| snap.is_err()));
+    }
+    let dir = fixtures::data_dir("3.6.16-clean");
+    let db = dir.path().join("member/snap/db");
+    fs::remove_file(&db).unwrap();
+    make_pipe(&db);
+    assert!(matches!(open(dir.path()), Err(OpenError::NoDataDir { .. })));
+}
+
+fn make_pipe(path: &Path) {
+    rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+}
+
+/// A file whose bucket is a tree with two ways down at each of `levels` levels.
+fn tangled(bucket: &str, levels: u64) -> Vec<u8> {
+    let mut buckets = buckets(100);
+    let entries = buckets.remove(&b"key"[..]).unwrap();
+    buckets.insert(b"key".to_vec(), Default::default());
+    buckets.insert(bucket.into(), entries);
+    let mut file = bolt_file(&buckets).unwrap();
+    let root =
+        BoltFile::open(Arc::new(file.clone())).unwrap().bucket(bucket.as_bytes()).unwrap().unwrap().root().clone();
+    let bolt_file::file::Root::Page(bolt_file::PageId(root)) = root else { panic!("inline") };
+    for page in root - levels + 1..=root {
+        let mut bytes = [page.to_le_bytes(), [1, 0, 2, 0, 0, 0, 0, 0]].concat();
+        for (key_at, child) in [(32u32, page - 1), (17, page - 1)] {
+            bytes.extend([key_at.to_le_bytes(), 1u32.to_le_bytes()].concat());
+            bytes.extend(child.to_le_bytes());
+        }
+        bytes.extend([0, 1]);
+        file[page as usize * 1024..][..bytes.len()].copy_from_slice(&bytes);
+    }
+    file
+}
+
+/// Work and memory must not be the number of paths to a page.
+#[test]
+fn trees_of_exponentially_many_paths_end() {
+    let is_tangled = |error: &bolt_file::Corrupt| error.fault == bolt_file::Fault::Tangled;
+    let database = open_bolt(Some(tangled("key", 40))).unwrap();
+    look_at(&database, &[0, 2]);
+    let found = soundness::check(&database).unwrap().findings;
+    assert!(found.iter().any(|finding| matches!(finding, Finding::Page(page) if is_tangled(page))), "{found:?}");
+    let error = Database::open(BoltFile::open(Arc::new(tangled("lease", 40))).unwrap()).err().unwrap();
+    assert!(matches!(&error, Error::Bolt(bolt_file::Error::Corrupt(page)) if is_tangled(page)), "{error}");
+}
