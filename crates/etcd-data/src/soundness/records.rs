@@ -91,7 +91,8 @@ struct Part {
 enum Hashable {
     /// It can: what the compaction drops has been removed.
     InPassing,
-    /// It needs passes of its own: something that the compaction drops is still there, or no key is left.
+    /// It needs passes of its own: something that the compaction drops is still there, no key is left, or records are
+    /// out of order.
     ByItself,
     /// There is none: something cannot be read.
     No,
@@ -204,7 +205,13 @@ impl<'a> Chains<'a> {
 
     /// Notes that the record at `at` replaces one that is `there` still.
     fn replaces(&mut self, at: RevKey, there: bool) {
-        if there && !self.is_dense_at(at) && self.hashable == Hashable::InPassing {
+        if there && !self.is_dense_at(at) {
+            self.hash_by_itself();
+        }
+    }
+
+    fn hash_by_itself(&mut self) {
+        if self.hashable == Hashable::InPassing {
             self.hashable = Hashable::ByItself;
         }
     }
@@ -213,6 +220,8 @@ impl<'a> Chains<'a> {
     fn order(&mut self, at: RevKey) {
         let before = self.last.replace(at);
         if let Some(before) = before.filter(|before| (before.main, before.sub) >= (at.main, at.sub)) {
+            // The revision to hash up to may lie before records that were counted.
+            self.hash_by_itself();
             return self.findings.add(Finding::OutOfOrder { at, before });
         }
         if !self.is_dense_at(at) {

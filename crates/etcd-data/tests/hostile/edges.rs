@@ -18,11 +18,17 @@ use testkit::{Golden, Version};
 
 use crate::entry::exercise::{look_at, open_bolt};
 use crate::entry::hand::{Buckets, bolt_file, key_space, put, record};
+use crate::entry::naive::Naive;
 
 /// Looks at all of `database`, in which nothing is wrong.
 #[track_caller]
 fn sound(database: &Database) {
     look_at(database, &[0, 1, 2]);
+    checked(database);
+}
+
+#[track_caller]
+fn checked(database: &Database) {
     assert!(check(database.file(), 2).unwrap().is_sound());
     let report = soundness::check(database).unwrap();
     assert!(report.worst() <= Some(Severity::Harmless), "{:?}", report.findings);
@@ -123,7 +129,9 @@ fn a_value_of_more_than_100_mib_is_a_value() {
         record(3, 0, put(3, b"large", &large, 3, 1)),
         record(4, 0, put(4, b"small", b"2", 2, 2)),
     ]));
-    sound(&database);
+    checked(&database);
+    let expected = Naive::of(&database).unwrap().hash_kv(4);
+    assert_eq!(hash_kv(&database, None, None).unwrap().hash, expected);
     assert!(live::get(&database, b"large", None).unwrap().unwrap().value == large);
     assert_eq!(live::get(&database, b"small", None).unwrap().unwrap().value, b"2");
     assert_eq!(live::get(&database, b"large", Some(Revision(2))).unwrap(), None);

@@ -92,7 +92,7 @@ fn values_changed_at_random_are_survived() {
 
 #[test]
 fn databases_of_random_records_are_survived() {
-    survives(&corpus("database"), 400, |bytes| exercise::database(&bytes));
+    survives(&corpus("database"), 250, |bytes| exercise::database(&bytes));
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn raft_snapshots_changed_at_random_are_survived() {
 
 #[test]
 fn logs_of_random_requests_are_survived() {
-    survives(&corpus("replay"), 1000, |bytes| exercise::replay(&bytes));
+    survives(&corpus("replay"), 500, |bytes| exercise::replay(&bytes));
 }
 
 #[test]
