@@ -167,6 +167,9 @@ fn open_staging(disk: &dyn Disk, target: &Path) -> Result<Staging, RestoreError>
 pub(crate) fn settle_leftovers_on(disk: &dyn Disk, data_dir: &Path) -> Result<(), RestoreError> {
     for unit in [Unit::DataDir, Unit::Member] {
         let target = unit.of(data_dir);
+        if !target.parent().is_some_and(Path::is_dir) {
+            continue;
+        }
         if destination::exists(&folder_for(&target))? {
             let staging = Staging::open(disk, &target)?;
             settle(disk, &staging, None, unit, &target)?;
