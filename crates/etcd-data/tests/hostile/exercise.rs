@@ -72,7 +72,7 @@ pub(crate) fn open_bolt(bytes: Option<Vec<u8>>) -> Option<Database> {
 
 /// Reads everything in `database`, at its own and the `asked` revisions.
 pub(crate) fn look_at(database: &Database, asked: &[i64]) {
-    let _ = check(database.file(), 1).map(|report| report.findings.iter().for_each(drop_shown));
+    let pages = check(database.file(), 1);
     let sound = soundness::check(database);
     if let Ok(report) = &sound {
         assert!(report.findings.len() <= 3000);
@@ -83,7 +83,8 @@ pub(crate) fn look_at(database: &Database, asked: &[i64]) {
     for flavour in [Flavour::Snapshot, Flavour::V34, Flavour::V35, Flavour::V36] {
         let _ = hash_backend(database, flavour);
     }
-    let naive = Naive::of(database);
+    // Where branches mislead, a search does not find what a walk comes by.
+    let naive = Naive::of(database).filter(|_| pages.is_ok_and(|pages| pages.is_sound()));
     let current = facts.as_ref().map_or(1, |facts| facts.revision.0);
     for at in asked.iter().copied().chain([1, current / 2, current]) {
         look_at_revision(database, Revision(at), naive.as_ref());
