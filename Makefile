@@ -5,7 +5,8 @@ export REFLOAT_CACHE ?= $(HOME)/.cache/refloat
 export CARGO_TARGET_DIR ?= $(REFLOAT_CACHE)/target
 
 # Integration tests that need real servers are called real_*; the others are the fast ones.
-fast_tests := $(filter-out real_%,$(sort $(notdir $(basename $(wildcard crates/*/tests/*.rs)))))
+tests := $(notdir $(basename $(wildcard crates/*/tests/*.rs)) $(patsubst %/main.rs,%,$(wildcard crates/*/tests/*/main.rs)))
+fast_tests := $(filter-out real_%,$(sort $(tests)))
 
 .PHONY: build test test-fast lint bench servers
 
