@@ -43,29 +43,32 @@ pub fn hash_kv(database: &Database, at: Option<Revision>, compact: Option<Revisi
     let horizon = Horizon::of(database)?;
     let compact = compact.map(|compact| horizon.at(Some(compact))).transpose()?.or(horizon.compact);
     let revision = Horizon { compact, ..horizon }.at(at)?;
-    let hash = match compact {
-        Some(compact) => match hash_compacted(database, compact, revision)? {
-            Some(hashed) => hashed.hash,
-            None => hash_records(database, revision, Some(&hashed_survivors(database, compact, revision)?))?,
-        },
-        None => hash_records(database, revision, None)?,
-    };
+    let (hash, _) = hash_at(database, compact, revision)?;
     Ok(HashKv { hash, revision, compact_revision: compact })
 }
 
 /// The hash that a server begins with that is started on `database`, and the CRC-32C of `key` and of all records.
 pub(crate) fn hash_kv_and_all(database: &Database) -> Result<(HashKv, u32), ViewError> {
     let Horizon { compact, current } = Horizon::of(database)?;
-    if let Some(compact) = compact
-        && let Some(Hashed { hash, all }) = hash_compacted(database, compact, current)?
-    {
-        return Ok((HashKv { hash, revision: current, compact_revision: Some(compact) }, all));
+    let (hash, all) = hash_at(database, compact, current)?;
+    let all = match all {
+        Some(all) => all,
+        None => hash_records(database, current, None)?,
+    };
+    Ok((HashKv { hash, revision: current, compact_revision: compact }, all))
+}
+
+/// HashKV at `at`, and the CRC-32C of `key` and of all records up to there where that came of the same pass.
+fn hash_at(database: &Database, compact: Option<Revision>, at: Revision) -> Result<(u32, Option<u32>), Error> {
+    let Some(compact) = compact else {
+        let all = hash_records(database, at, None)?;
+        return Ok((all, Some(all)));
+    };
+    if let Some(Hashed { hash, all }) = hash_compacted(database, compact, at)? {
+        return Ok((hash, Some(all)));
     }
-    let all = hash_records(database, Revision(i64::MAX), None)?;
-    match compact {
-        Some(_) => Ok((hash_kv(database, None, None)?, all)),
-        None => Ok((HashKv { hash: all, revision: current, compact_revision: None }, all)),
-    }
+    let survivors = hashed_survivors(database, compact, at)?;
+    Ok((hash_records(database, at, Some(&survivors))?, None))
 }
 
 /// What one pass over the records up to a revision gives.
