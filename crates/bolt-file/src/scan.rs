@@ -86,6 +86,16 @@ pub enum Direction {
     Backwards,
 }
 
+impl Direction {
+    /// The places of `len` things in the order in which this comes by them.
+    pub fn places(self, len: usize) -> impl Iterator<Item = usize> {
+        (0..len).map(move |index| match self {
+            Self::Forwards => index,
+            Self::Backwards => len - 1 - index,
+        })
+    }
+}
+
 /// Reads the leaves of spans, neighbours in the file with one system call.
 pub struct SpanReader {
     pages: PageReader,

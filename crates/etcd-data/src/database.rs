@@ -1,7 +1,7 @@
 //! A database as a value: the key space in revision order, and the tables.
 //!
-//! What is in the file may lag behind the log beside it. The changes that only the log has come after all others, so
-//! they are kept as a tail behind the file's records, and whoever reads the key space sees one sequence.
+//! The key space comes in layers: a file, what the log beside it is ahead by, what an archive carries it forward by.
+//! Each follows on the one before, so whoever reads the key space sees one sequence.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -12,25 +12,30 @@ use bolt_file::{BoltFile, Bucket};
 
 use crate::error::{Error, RecordFault};
 use crate::key_value::KeyValue;
+use crate::records::Records;
 use crate::revision::{RevKey, Revision};
 use crate::tables::{KEY, Tables, printable};
 
-/// A database: a file, and what a log adds to it.
+/// A database: layers of records, each after those of the layer before, and the tables.
 #[derive(Clone)]
 pub struct Database {
-    file: BoltFile,
-    key: Bucket,
+    /// The file that it began with, if there is one.
+    file: Option<BoltFile>,
+    layers: Vec<Layer>,
     tables: Tables,
-    tail: Arc<[TailRecord]>,
 }
 
-/// A record that only the log has.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TailRecord {
-    /// Its key.
-    pub at: RevKey,
-    /// Its value, encoded.
-    pub value: Vec<u8>,
+/// Records of one origin, as far as they count.
+#[derive(Clone)]
+struct Layer {
+    revisions: RevisionRange,
+    origin: Origin,
+}
+
+#[derive(Clone)]
+enum Origin {
+    File(Box<Bucket>),
+    Elsewhere(Arc<dyn Records>),
 }
 
 /// One record of the key space, as it is stored.
@@ -76,6 +81,11 @@ impl RevisionRange {
         Self { to, ..Self::ALL }
     }
 
+    /// The revisions that are in both.
+    pub fn within(&self, other: &Self) -> Self {
+        Self { from: self.from.max(other.from), to: self.to.min(other.to) }
+    }
+
     fn has(&self, at: RevKey) -> bool {
         (self.from..=self.to).contains(&at.main)
     }
@@ -92,23 +102,53 @@ pub enum Next {
     Enough,
 }
 
+/// The size of a page on most machines, for databases that have none of their own.
+const USUAL_PAGE_SIZE: u32 = 4096;
+
 impl Database {
     /// Reads the tables of `file` and finds its key space.
     pub fn open(file: BoltFile) -> Result<Self, Error> {
         let key = file.bucket(KEY)?.ok_or(Error::NoKeySpace)?;
         let tables = Tables::read(&file)?;
-        Ok(Self { file, key, tables, tail: Arc::new([]) })
+        let layer = Layer { revisions: RevisionRange::ALL, origin: Origin::File(Box::new(key)) };
+        Ok(Self { file: Some(file), layers: vec![layer], tables })
     }
 
-    /// This database carried forward by what a log adds: records that come after all of its own, and the tables as
-    /// they are then.
-    pub fn with_tail(self, tail: Vec<TailRecord>, tables: Tables) -> Self {
-        Self { tail: tail.into(), tables, ..self }
+    /// A database without a record, and with `tables`.
+    pub fn empty(tables: Tables) -> Self {
+        Self { file: None, layers: Vec::new(), tables }
     }
 
-    /// The file below.
-    pub fn file(&self) -> &BoltFile {
-        &self.file
+    /// This database without what comes after `last`. What it began with stays its file.
+    pub fn cut_after(mut self, last: Revision) -> Self {
+        for layer in &mut self.layers {
+            layer.revisions = layer.revisions.within(&RevisionRange::up_to(last));
+        }
+        self
+    }
+
+    /// This database, and after its records those of `records` that are of `revisions`.
+    pub fn followed_by(mut self, revisions: RevisionRange, records: Arc<dyn Records>) -> Self {
+        self.layers.push(Layer { revisions, origin: Origin::Elsewhere(records) });
+        self
+    }
+
+    /// This database with other tables.
+    pub fn with_tables(self, tables: Tables) -> Self {
+        Self { tables, ..self }
+    }
+
+    /// The file that it began with, if it was one.
+    pub fn file(&self) -> Option<&BoltFile> {
+        self.file.as_ref()
+    }
+
+    /// What comes after the file.
+    pub fn additions(&self) -> impl Iterator<Item = &dyn Records> {
+        self.layers.iter().filter_map(|layer| match &layer.origin {
+            Origin::File(_) => None,
+            Origin::Elsewhere(records) => Some(&**records),
+        })
     }
 
     /// The tables.
@@ -116,25 +156,42 @@ impl Database {
         &self.tables
     }
 
-    /// The records that only the log has.
-    pub fn tail(&self) -> &[TailRecord] {
-        &self.tail
+    /// About how many bytes there are to read.
+    pub fn size_bytes(&self) -> u64 {
+        let sizes = self.layers.iter().map(|layer| match &layer.origin {
+            Origin::File(key) => key.file().used_bytes(),
+            Origin::Elsewhere(records) => records.size_bytes(),
+        });
+        sizes.sum()
+    }
+
+    /// The size of a page in a new file.
+    pub fn page_size(&self) -> u32 {
+        self.file.as_ref().map_or(USUAL_PAGE_SIZE, |file| file.layout().page_size)
     }
 
     /// The revision of the last record, if there is one.
     pub fn last_record(&self) -> Result<Option<RevKey>, Error> {
-        if let Some(last) = self.tail.last() {
-            return Ok(Some(last.at));
+        for layer in self.layers.iter().rev() {
+            if let Some(last) = layer.last()? {
+                return Ok(Some(last));
+            }
         }
-        self.key.cursor().last()?.map(|entry| parse_key(entry.key)).transpose()
+        Ok(None)
     }
 
-    /// The record called `at`, if there is one. Reads a handful of pages.
+    /// The record called `at`, if there is one. Reads a handful of pages of a file, or all of what is kept elsewhere.
     pub fn record(&self, at: RevKey) -> Result<Option<Vec<u8>>, Error> {
-        match self.tail.binary_search_by_key(&at, |record| record.at) {
-            Ok(index) => Ok(self.tail.get(index).map(|record| record.value.clone())),
-            Err(_) => Ok(self.key.get(&at.encode())?),
+        for layer in self.layers.iter().filter(|layer| layer.revisions.has(at)) {
+            let found = match &layer.origin {
+                Origin::File(key) => key.get(&at.encode())?,
+                Origin::Elsewhere(records) => record_in(&**records, at)?,
+            };
+            if found.is_some() {
+                return Ok(found);
+            }
         }
+        Ok(None)
     }
 
     /// Shows `step` every record in `range`, on all cores, and hands what comes together to `take`, in order.
@@ -166,12 +223,12 @@ impl Database {
         take: impl FnMut(P) -> Result<ControlFlow<()>, E>,
     ) -> Result<(), E> {
         let parts = self.parts(range, direction)?;
-        let start = || SpanReader::new(&self.file);
-        let work = |reader: &mut SpanReader, part: &Part, emit: &mut dyn FnMut(P) -> ControlFlow<()>| {
+        let start = || self.file.as_ref().map(SpanReader::new);
+        let work = |reader: &mut Option<SpanReader>, part: &Part, emit: &mut dyn FnMut(P) -> ControlFlow<()>| {
             let mut collector = Collector { step: &step, emit, collected: P::default() };
             match part {
-                Part::Spans(spans) => collector.spans(reader, spans, direction)?,
-                Part::Tail => collector.tail(&self.tail, direction)?,
+                Part::Spans { spans, revisions } => collector.spans(reader, spans, *revisions, direction)?,
+                Part::Elsewhere { records, revisions } => collector.records(&**records, *revisions, direction)?,
             }
             let _ = (collector.emit)(collector.collected);
             Ok(())
@@ -180,18 +237,69 @@ impl Database {
     }
 
     fn parts(&self, range: RevisionRange, direction: Direction) -> Result<Vec<Part>, Error> {
-        let from = RevKey { main: range.from, sub: 0, tombstone: false }.encode();
-        let to = RevKey { main: range.to, sub: i64::MAX, tombstone: true }.encode();
-        let spans = self.key.spans(KeyRange { from: Some(&from), to: Some(&to) })?;
-        let mut parts: Vec<Part> = grouped(spans).map(Part::Spans).collect();
-        if self.tail.first().is_some_and(|first| first.at.main <= range.to) {
-            parts.push(Part::Tail);
+        let mut parts = Vec::new();
+        for Layer { revisions, origin } in &self.layers {
+            let wanted = revisions.within(&range);
+            match origin {
+                _ if wanted.from > wanted.to => {}
+                Origin::File(key) => {
+                    let from = RevKey { main: wanted.from, sub: 0, tombstone: false }.encode();
+                    let to = RevKey { main: wanted.to, sub: i64::MAX, tombstone: true }.encode();
+                    let spans = key.spans(KeyRange { from: Some(&from), to: Some(&to) })?;
+                    parts.extend(grouped(spans).map(|spans| Part::Spans { spans, revisions: *revisions }));
+                }
+                Origin::Elsewhere(records) => {
+                    parts.push(Part::Elsewhere { records: Arc::clone(records), revisions: *revisions });
+                }
+            }
         }
         if direction == Direction::Backwards {
             parts.reverse();
         }
         Ok(parts)
     }
+}
+
+impl Layer {
+    /// The last of its records that counts.
+    fn last(&self) -> Result<Option<RevKey>, Error> {
+        match &self.origin {
+            Origin::File(key) if self.revisions == RevisionRange::ALL => {
+                key.cursor().last()?.map(|entry| parse_key(entry.key)).transpose()
+            }
+            Origin::File(key) => {
+                let after = RevKey { main: self.revisions.to.next(), sub: 0, tombstone: false }.encode();
+                let mut cursor = key.cursor();
+                let found = if cursor.seek(&after)?.is_some() { cursor.previous()? } else { cursor.last()? };
+                let last = found.map(|entry| parse_key(entry.key)).transpose()?;
+                Ok(last.filter(|&last| self.revisions.has(last)))
+            }
+            Origin::Elsewhere(records) => {
+                let mut last = records.last()?;
+                if last.is_some_and(|last| !self.revisions.has(last)) {
+                    last = None;
+                    let mut look = |at, _: &[u8]| {
+                        last = Some(at).filter(|&at| self.revisions.has(at));
+                        Ok(if last.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+                    };
+                    records.read(Direction::Backwards, &mut look)?;
+                }
+                Ok(last)
+            }
+        }
+    }
+}
+
+fn record_in(records: &dyn Records, wanted: RevKey) -> Result<Option<Vec<u8>>, Error> {
+    let mut found = None;
+    let mut look = |at, value: &[u8]| {
+        if at == wanted {
+            found = Some(value.to_vec());
+        }
+        Ok(if at < wanted { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+    };
+    records.read(Direction::Forwards, &mut look)?;
+    Ok(found)
 }
 
 /// Spans that a worker takes at once, at the most: more at once cost less waiting for each other.
@@ -207,8 +315,8 @@ fn grouped(spans: Vec<Span>) -> impl Iterator<Item = Vec<Span>> {
 }
 
 enum Part {
-    Spans(Vec<Span>),
-    Tail,
+    Spans { spans: Vec<Span>, revisions: RevisionRange },
+    Elsewhere { records: Arc<dyn Records>, revisions: RevisionRange },
 }
 
 /// Shows the entries of one part to `step`, and emits what comes together.
@@ -219,20 +327,35 @@ struct Collector<'a, P, S> {
 }
 
 impl<P: Default, S: Fn(&mut P, &[u8], &[u8]) -> Result<Next, Error>> Collector<'_, P, S> {
-    fn spans(&mut self, reader: &mut SpanReader, spans: &[Span], direction: Direction) -> Result<(), Error> {
-        for span in places(spans.len(), direction).filter_map(|index| spans.get(index)) {
-            if self.span(reader, span, direction)?.is_break() {
+    fn spans(
+        &mut self,
+        reader: &mut Option<SpanReader>,
+        spans: &[Span],
+        revisions: RevisionRange,
+        direction: Direction,
+    ) -> Result<(), Error> {
+        let Some(reader) = reader else { return Ok(()) };
+        for span in direction.places(spans.len()).filter_map(|index| spans.get(index)) {
+            if self.span(reader, span, revisions, direction)?.is_break() {
                 break;
             }
         }
         Ok(())
     }
 
-    fn span(&mut self, reader: &mut SpanReader, span: &Span, direction: Direction) -> Result<ControlFlow<()>, Error> {
+    fn span(
+        &mut self,
+        reader: &mut SpanReader,
+        span: &Span,
+        revisions: RevisionRange,
+        direction: Direction,
+    ) -> Result<ControlFlow<()>, Error> {
+        let all = revisions == RevisionRange::ALL;
         let mut visit = |leaf: bolt_file::page::Leaf<'_>| {
-            for index in places(leaf.len(), direction) {
+            for index in direction.places(leaf.len()) {
                 let Some(entry) = leaf.get(index).map_err(bolt_file::Error::from)? else { break };
-                if self.entry(entry.key, entry.value)?.is_break() {
+                let counts = all || RevKey::parse(entry.key).is_none_or(|at| revisions.has(at));
+                if counts && self.entry(entry.key, entry.value)?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
             }
@@ -241,13 +364,11 @@ impl<P: Default, S: Fn(&mut P, &[u8], &[u8]) -> Result<Next, Error>> Collector<'
         reader.leaves(span, direction, &mut visit)
     }
 
-    fn tail(&mut self, tail: &[TailRecord], direction: Direction) -> Result<(), Error> {
-        for record in places(tail.len(), direction).filter_map(|index| tail.get(index)) {
-            if self.entry(&record.at.encode(), &record.value)?.is_break() {
-                break;
-            }
-        }
-        Ok(())
+    fn records(&mut self, records: &dyn Records, revisions: RevisionRange, direction: Direction) -> Result<(), Error> {
+        let mut visit = |at: RevKey, value: &[u8]| {
+            if revisions.has(at) { self.entry(&at.encode(), value) } else { Ok(ControlFlow::Continue(())) }
+        };
+        records.read(direction, &mut visit)
     }
 
     fn entry(&mut self, key: &[u8], value: &[u8]) -> Result<ControlFlow<()>, Error> {
@@ -257,14 +378,6 @@ impl<P: Default, S: Fn(&mut P, &[u8], &[u8]) -> Result<Next, Error>> Collector<'
             Next::Enough => Ok(ControlFlow::Break(())),
         }
     }
-}
-
-/// The places of `len` things in the order in which `direction` comes by them.
-fn places(len: usize, direction: Direction) -> impl Iterator<Item = usize> {
-    (0..len).map(move |index| match direction {
-        Direction::Forwards => index,
-        Direction::Backwards => len - 1 - index,
-    })
 }
 
 fn parse_key(bytes: &[u8]) -> Result<RevKey, Error> {

@@ -58,7 +58,7 @@ fn write_database(
     path: &Path,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Defragmented, RestoreError> {
-    let page_size = source.file().layout().page_size;
+    let page_size = source.page_size();
     let contents = Contents { source, up_to: Revision(i64::MAX), survivors: None, page_size };
     let mut file = create_database(disk, contents, path)?;
     let tables = |_: &_| Ok(source.tables().clone());
@@ -67,7 +67,7 @@ fn write_database(
 
     progress(Progress { step: Step::Proving, done_bytes: 0, of_bytes: built.size_bytes });
     let hash = synced(&mut *file, path, || same_hash(source, path))?;
-    let size_bytes_before = source.file().used_bytes();
+    let size_bytes_before = source.size_bytes();
     Ok(Defragmented { path: path.into(), size_bytes_before, size_bytes: built.size_bytes, hash })
 }
 

@@ -69,7 +69,7 @@ fn write_snapshot(
     path: &Path,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Exported, RestoreError> {
-    let page_size = source.file().layout().page_size;
+    let page_size = source.page_size();
     let contents = Contents { source, up_to: at, survivors: None, page_size };
     let mut file = create_database(disk, contents, path)?;
     let tables = |_: &_| Ok(source.tables().clone());

@@ -16,6 +16,7 @@ use crate::fingerprint::{Fingerprint, Fingerprinter, KeySet};
 use crate::revision::Revision;
 use crate::tables::{Alarm, LeaseId, Member, Tables};
 use crate::view::{Horizon, ViewError};
+use bolt_file::BoltFile;
 
 /// Facts of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +34,7 @@ pub struct Facts {
     /// What the tables hold, as far as it can be understood.
     pub tables: TableFacts,
     /// How the file is used.
-    pub sizes: SizeFacts,
+    pub sizes: Option<SizeFacts>,
 }
 
 /// What a key space holds.
@@ -113,7 +114,7 @@ impl Facts {
             pending_compaction: scheduled.filter(|_| scheduled > tables.finished_compaction().ok().flatten()),
             key_space: KeySpaceFacts::of(database)?,
             tables: TableFacts::of(tables),
-            sizes: SizeFacts::of(database)?,
+            sizes: database.file().map(SizeFacts::of).transpose()?,
         })
     }
 }
@@ -137,9 +138,8 @@ impl TableFacts {
 }
 
 impl SizeFacts {
-    /// The facts of the file of `database`.
-    pub fn of(database: &Database) -> Result<Self, Error> {
-        let file = database.file();
+    /// The facts of `file`.
+    pub fn of(file: &BoltFile) -> Result<Self, Error> {
         let free = check(file, cores())?.statistics.free_pages;
         let layout = file.layout();
         let in_use = layout.pages.saturating_sub(free).saturating_mul(u64::from(layout.page_size));

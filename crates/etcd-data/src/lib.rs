@@ -9,7 +9,7 @@
 //!
 //! - [`revision`], [`key_value`]: one change of the key space
 //! - [`tables`]: the small buckets
-//! - [`database`]: a database file, with what the log adds to it
+//! - [`database`], [`records`]: a key space in layers: a file, and what a log or an archive adds to it
 //! - [`wal`], [`snap`], [`replay`]: the log, raft snapshots, and what they add to a database
 //! - [`view`], [`live`], [`history`], [`diff`]: keys as they were, and what became of them
 //! - [`hash`], [`compaction`], [`soundness`], [`facts`]: hashes, what a compaction keeps, what is wrong, what there is
@@ -38,6 +38,7 @@ pub mod key_value;
 pub mod live;
 pub mod member_id;
 pub mod raft;
+pub mod records;
 pub mod replay;
 pub mod request;
 pub mod restore;

@@ -35,8 +35,8 @@ pub use catch_up::{CaughtUp, catch_up};
 pub use interest::{Interest, Rows, Sighting};
 pub use pending::{Pending, conf_state_at};
 
-use crate::database::TailRecord;
 use crate::raft::{ConfChange, ConfState, Entry, EntryKind};
+use crate::records::TailRecord;
 use crate::request::{Command, Request};
 use crate::revision::Revision;
 use crate::tables::{TableFault, Tables};

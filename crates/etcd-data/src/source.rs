@@ -150,7 +150,7 @@ impl Source {
         let expanded =
             container.expand(&file, scratch).map_err(|source| OpenError::Expand { path: path.into(), source })?;
         let database = open_database(path, expanded.unwrap_or(file))?;
-        let has_digest = digest::covered_bytes(database.file().layout().file_bytes).is_some();
+        let has_digest = database.file().is_some_and(|file| digest::covered_bytes(file.layout().file_bytes).is_some());
         let kind = if has_digest { SourceKind::Snapshot } else { SourceKind::Database };
         Ok(Self { path: path.into(), kind, container, size_bytes, database, data_dir: None })
     }

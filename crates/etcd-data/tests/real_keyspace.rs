@@ -164,7 +164,7 @@ impl World {
         assert_eq!(facts.tables.leases, leases.len() as u64);
         assert_eq!(facts.key_space.attached_keys, leases.iter().map(|lease| lease.keys.len() as u64).sum::<u64>());
         assert_eq!(facts.etcd_version, self.version.minor());
-        assert_eq!(database.file().used_bytes() as i64, status.total_size);
+        assert_eq!(database.file().unwrap().used_bytes() as i64, status.total_size);
     }
 
     /// Every hash that the server ever answered, as far as this database reaches.

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use etcd_data::Kind;
 use etcd_data::Source;
 use etcd_data::defrag::{Defragmented, defrag};
 use etcd_data::restore::Progress;
@@ -62,7 +63,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let file = DefraggedFile {
         dry_run: args.dry_run,
         path: args.output.display().to_string(),
-        size_bytes_before: source.database.file().used_bytes(),
+        size_bytes_before: source.database.size_bytes(),
         size_bytes: written.as_ref().map(|written| written.size_bytes),
         hash: written.map(|written| written.hash),
     };
@@ -76,7 +77,9 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
 fn write(args: &Args, source: &Source) -> Result<Defragmented, Failure> {
     let mut bar = Bar::new("defragmenting");
     let mut progress = |progress: Progress| bar.show(word(progress.step), progress.done_bytes, progress.of_bytes);
-    defrag(source.database.file(), &args.output, &mut progress).map_err(|error| file_failure(&source.path, &error))
+    let no_file = || Failure::new(Kind::Usage, format!("{} is no database file", source.path.display()));
+    let file = source.database.file().ok_or_else(no_file)?;
+    defrag(file, &args.output, &mut progress).map_err(|error| file_failure(&source.path, &error))
 }
 
 impl DefraggedFile {

@@ -69,8 +69,8 @@ documented! {
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let first = args.source.open()?;
     let second = args.other.clone().map(|src| SourceArgs { src }.open()).transpose()?;
-    let both = second.as_ref().map_or(0, |second| second.database.file().used_bytes());
-    let reading = Reading::begin("comparing", first.database.file().used_bytes() + both);
+    let both = second.as_ref().map_or(0, |second| second.database.size_bytes());
+    let reading = Reading::begin("comparing", first.database.size_bytes() + both);
     let differences = compare(args, &first, second.as_ref())?;
     drop(reading);
     if !differences.is_empty() {

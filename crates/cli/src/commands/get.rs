@@ -93,7 +93,7 @@ documented! {
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let source = args.source.open()?;
     let at = args.at.at.revision();
-    let reading = Reading::begin("looking for the key", source.database.file().used_bytes());
+    let reading = Reading::begin("looking for the key", source.database.size_bytes());
     let found = live::get(&source.database, &args.key.0, at).map_err(|error| out_of_view(&source.path, &error))?;
     let found = found.ok_or_else(|| absence(&source, &args.key.0, at))?;
     drop(reading);

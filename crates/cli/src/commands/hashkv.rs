@@ -45,7 +45,7 @@ documented! {
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let source = args.source.open()?;
     // One pass to learn what a compaction keeps, one to hash.
-    let reading = Reading::begin("hashing", 2 * source.database.file().used_bytes());
+    let reading = Reading::begin("hashing", 2 * source.database.size_bytes());
     let hash = hash_kv(&source.database, args.at.at.revision(), args.compact_revision.map(Revision))
         .map_err(|error| out_of_view(&source.path, &error))?;
     drop(reading);

@@ -63,7 +63,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
         .and_then(|horizon| horizon.at(args.at.at.revision()))
         .map_err(|error| out_of_view(&source.path, &error))?;
 
-    let reading = Reading::begin("looking for changes", source.database.file().used_bytes());
+    let reading = Reading::begin("looking for changes", source.database.size_bytes());
     let mut table = Table::with_header(["REVISION", "CHANGE", "VERSION", "SIZE", "LEASE"]);
     let mut changes = Vec::new();
     history(&source.database, RevisionRange::up_to(until), Keys::One(&args.key.0), |at, found| {

@@ -76,11 +76,11 @@ documented! {
         /// The size of the file as it lies there.
         pub file_size_bytes: u64,
         /// The size of the database file in it.
-        pub size_bytes: u64,
+        pub size_bytes: Option<u64>,
         /// How much of that holds something.
-        pub size_in_use_bytes: u64,
+        pub size_in_use_bytes: Option<u64>,
         /// How much does not: what a defragmentation would give back.
-        pub waste_bytes: u64,
+        pub waste_bytes: Option<u64>,
         /// Where keys and bytes are, the prefixes with most bytes first.
         pub prefixes: Vec<PrefixJson>,
     }
@@ -144,7 +144,7 @@ documented! {
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let source = args.source.open()?;
     // Once through the records, once through the pages.
-    let reading = Reading::begin("inspecting", 2 * source.database.file().used_bytes());
+    let reading = Reading::begin("inspecting", 2 * source.database.size_bytes());
     let facts = Facts::of(&source.database).map_err(|error| out_of_view(&source.path, &error))?;
     drop(reading);
     let found = Inspection::of(&source, facts);
@@ -197,9 +197,9 @@ impl Inspection {
             term: tables.term,
             log: source.data_dir.as_ref().and_then(|data_dir| data_dir.ahead.as_ref().ok()).map(LogJson::of),
             file_size_bytes: source.size_bytes,
-            size_bytes: sizes.size_bytes,
-            size_in_use_bytes: sizes.size_in_use_bytes,
-            waste_bytes: sizes.waste_bytes,
+            size_bytes: sizes.map(|sizes| sizes.size_bytes),
+            size_in_use_bytes: sizes.map(|sizes| sizes.size_in_use_bytes),
+            waste_bytes: sizes.map(|sizes| sizes.waste_bytes),
             prefixes: prefixes.collect(),
         }
     }
@@ -230,9 +230,12 @@ impl Inspection {
         if let Some(log) = &self.log {
             table.fact("log", log.text());
         }
-        table.fact("size", exact(self.size_bytes));
-        table.fact("in use", exact(self.size_in_use_bytes));
-        table.fact("waste", exact(self.waste_bytes));
+        for (fact, size) in [("size", self.size_bytes), ("in use", self.size_in_use_bytes), ("waste", self.waste_bytes)]
+        {
+            if let Some(size) = size {
+                table.fact(fact, exact(size));
+            }
+        }
         table
     }
 

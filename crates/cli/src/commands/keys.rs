@@ -61,7 +61,7 @@ documented! {
 /// Lists the keys.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let source = args.source.open()?;
-    let reading = Reading::begin("looking for keys", source.database.file().used_bytes());
+    let reading = Reading::begin("looking for keys", source.database.size_bytes());
     let keys = LiveKeys::find(&source.database, args.at.at.revision(), Keys::Prefix(&args.prefix.0))
         .map_err(|error| out_of_view(&source.path, &error))?;
     drop(reading);

@@ -183,10 +183,7 @@ pub fn note_missing_digest(ui: &mut Ui, source: &Source) -> Result<(), Failure> 
 
 /// Refuses a snapshot that is not what it was when it was made.
 pub fn require_digest(source: &Source, rule: DigestRule) -> Result<(), Failure> {
-    if rule == DigestRule::Ignored {
-        return Ok(());
-    }
-    let file = source.database.file();
+    let Some(file) = source.database.file().filter(|_| rule != DigestRule::Ignored) else { return Ok(()) };
     let _reading = Reading::begin("checking the digest", file.layout().file_bytes);
     match digest::check(&**file.storage()).map_err(RestoreError::ReadSource) {
         Ok(Digest::Matches(_) | Digest::Absent) => Ok(()),

@@ -86,8 +86,11 @@ fn verify(source: &Source, args: &Args) -> Result<Verdict, Failure> {
     let mut found = Found::default();
     let digest = thread::scope(|scope| {
         // Beside the rest, because no more than one core can take a digest.
-        let digest = scope.spawn(|| digest::check(&**source.database.file().storage()));
-        found.pages(&source.path, source.database.file())?;
+        let digest =
+            scope.spawn(|| source.database.file().map_or(Ok(Digest::Absent), |file| digest::check(&**file.storage())));
+        if let Some(file) = source.database.file() {
+            found.pages(&source.path, file)?;
+        }
         found.data(source)?;
         let digest = digest.join().unwrap_or_else(|_| Err(io::Error::other("the thread that hashes ended")));
         found.digest(source, digest)
@@ -174,7 +177,7 @@ impl Found {
     }
 
     fn data(&mut self, source: &Source) -> Result<(), Failure> {
-        let _reading = Reading::begin("checking records", source.database.file().used_bytes());
+        let _reading = Reading::begin("checking records", source.database.size_bytes());
         let report = soundness::check(&source.database).map_err(|error| damaged(&source.path, &error))?;
         self.hash = report.hash;
         report.findings.iter().map(Finding::of_data).for_each(|finding| self.add(finding));
@@ -209,7 +212,7 @@ impl Found {
         if at.is_none() {
             return Ok(self.hash);
         }
-        let _reading = Reading::begin("hashing", 2 * source.database.file().used_bytes());
+        let _reading = Reading::begin("hashing", 2 * source.database.size_bytes());
         match hash_kv(&source.database, at, None) {
             Ok(hash) => Ok(Some(hash)),
             Err(error) if error.kind() == Kind::Corrupt && !self.findings.is_empty() => Ok(None),

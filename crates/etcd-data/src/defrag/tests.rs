@@ -18,11 +18,11 @@ fn everything_is_there_again_what_nobody_knows_too() {
     sample.tables.bucket_mut("empty");
     let source = sample.database_of(16384);
     let path = folder.path().join("db");
-    defrag(source.file(), &path, &mut |_| {}).unwrap();
+    defrag(source.file().unwrap(), &path, &mut |_| {}).unwrap();
     let new = Database::open(open(&path)).unwrap();
     assert_eq!(new.tables(), source.tables());
     assert_eq!(records(&new), records(&source));
-    assert_eq!(new.file().layout().page_size, 16384);
+    assert_eq!(new.page_size(), 16384);
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn an_export_is_a_snapshot_of_that_revision() {
         assert_eq!(opened.kind, SourceKind::Snapshot);
         assert_eq!(exported.size_bytes % 512, 32);
         assert_eq!(exported.size_bytes, fs::metadata(&path).unwrap().len());
-        let digest = digest::check(&**opened.database.file().storage()).unwrap();
+        let digest = digest::check(&**opened.database.file().unwrap().storage()).unwrap();
         assert_eq!(digest, Digest::Matches(exported.sha256));
         assert_eq!(opened.database.tables(), source.tables());
         let mut expected = records(&source);

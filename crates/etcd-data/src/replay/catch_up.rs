@@ -1,6 +1,7 @@
 //! Carrying a database forward by its log.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use bolt_file::Storage;
 
@@ -48,7 +49,7 @@ pub fn catch_up<S: Storage>(database: Database, log: &Log<S>, snaps: &[Snap]) ->
     let replayed = replay(tables.clone(), last, rows, pending)?;
 
     let Replayed { records, tables, uncommitted, lost_passwords, in_doubt, .. } = replayed;
-    let database = database.with_tail(records, tables);
+    let database = database.followed_by(RevisionRange::ALL, Arc::new(records)).with_tables(tables);
     Ok(CaughtUp { database, applied, entries, uncommitted, lost_passwords, in_doubt })
 }
 

@@ -6,8 +6,8 @@ use prost::bytes::Bytes;
 
 use super::Stop;
 use super::interest::{Row, Rows, is_in_range};
-use crate::database::TailRecord;
 use crate::key_value::KeyValue;
+use crate::records::TailRecord;
 use crate::revision::{RevKey, Revision};
 use crate::tables::{LeaseId, Tables};
 

@@ -72,10 +72,8 @@ pub(crate) fn beside_digest<T>(
     rule: DigestRule,
     work: impl FnOnce() -> Result<T, RestoreError>,
 ) -> Result<T, RestoreError> {
-    if rule == DigestRule::Ignored {
-        return work();
-    }
-    let storage = source.file().storage();
+    let Some(file) = source.file().filter(|_| rule != DigestRule::Ignored) else { return work() };
+    let storage = file.storage();
     thread::scope(|scope| {
         let digest = scope.spawn(|| digest::check(&**storage));
         let done = work();
@@ -128,7 +126,7 @@ fn survivors(
         History::CompactedAt(at) => (at, Rules::KeepLastDeletion),
         History::OnlyLive => (plan.revision, Rules::DropLastDeletion),
     };
-    progress(Progress { step: Step::Compacting, done_bytes: 0, of_bytes: source.file().used_bytes() });
+    progress(Progress { step: Step::Compacting, done_bytes: 0, of_bytes: source.size_bytes() });
     Ok(Some(Survivors::find(source, at, rules)?))
 }
 
@@ -151,8 +149,7 @@ pub(crate) fn create_database(
     let folder = path.parent().unwrap_or(path);
     let io_error = |action| move |source| RestoreError::Io { action, path: path.into(), source };
     let free_bytes = disk.free_bytes(folder).map_err(io_error("looking for room for"))?;
-    let tail: usize = contents.source.tail().iter().map(|record| record.value.len() + 64).sum();
-    let mut needed_bytes = contents.source.file().used_bytes().saturating_add(tail as u64);
+    let mut needed_bytes = contents.source.size_bytes();
     if needed_bytes > free_bytes {
         // The source may be mostly waste: count before saying no.
         needed_bytes = estimate(contents)?;

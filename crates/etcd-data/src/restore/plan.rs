@@ -90,7 +90,7 @@ impl<'a> Facts<'a> {
     /// The facts of `database`.
     pub fn of(database: &'a Database) -> Result<Self, RestoreError> {
         let horizon = Horizon::of(database)?;
-        Ok(Self { horizon, tables: database.tables(), page_size: database.file().layout().page_size })
+        Ok(Self { horizon, tables: database.tables(), page_size: database.page_size() })
     }
 }
 

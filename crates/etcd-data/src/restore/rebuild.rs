@@ -91,7 +91,7 @@ fn copy_records<S: Sink>(
     path: &Path,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Copied, RestoreError> {
-    let of_bytes = contents.source.file().used_bytes();
+    let of_bytes = contents.source.size_bytes();
     let mut done_bytes = 0;
     let mut copied = Copied { records: 0, last: None, missing_leases: BTreeMap::new(), crc: Crc::of(KEY) };
     let mut survivors = contents.survivors.map(Survivors::reader);

@@ -149,7 +149,7 @@ pub(crate) fn live(database: &Database) -> BTreeMap<Vec<u8>, Vec<u8>> {
 /// The records of `database`, read with a cursor.
 pub(crate) fn records(database: &Database) -> Vec<(RevKey, Vec<u8>)> {
     let mut records = Vec::new();
-    let mut cursor = database.file().bucket(KEY).unwrap().unwrap().cursor();
+    let mut cursor = database.file().unwrap().bucket(KEY).unwrap().unwrap().cursor();
     let mut entry = cursor.first().unwrap();
     while let Some(found) = entry {
         records.push((RevKey::parse(found.key).unwrap(), found.value.to_vec()));

@@ -154,10 +154,10 @@ fn pages_have_the_size_of_those_of_the_source_or_the_asked_one() {
     let folder = tempfile::tempdir().unwrap();
     let mut asked = options(folder.path().join("source"));
     assert_eq!(restored(&sample.database_of(16384), &asked).records, 2000);
-    assert_eq!(database(&asked.data_dir).file().layout().page_size, 16384);
+    assert_eq!(database(&asked.data_dir).page_size(), 16384);
     (asked.data_dir, asked.page_size) = (folder.path().join("asked"), Some(1024));
     assert_eq!(restored(&sample.database_of(16384), &asked).records, 2000);
-    assert_eq!(database(&asked.data_dir).file().layout().page_size, 1024);
+    assert_eq!(database(&asked.data_dir).page_size(), 1024);
 }
 
 #[test]

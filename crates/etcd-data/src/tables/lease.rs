@@ -7,7 +7,7 @@ use prost::Message;
 use super::{TableFault, Tables};
 
 /// A lease's id; 0 is none. Ids may be negative, yet sort in the bucket as unsigned numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
 pub struct LeaseId(pub i64);
 

@@ -29,7 +29,7 @@ fn sound(database: &Database) {
 
 #[track_caller]
 fn checked(database: &Database) {
-    assert!(check(database.file(), 2).unwrap().is_sound());
+    assert!(check(database.file().unwrap(), 2).unwrap().is_sound());
     let report = soundness::check(database).unwrap();
     assert!(report.worst() <= Some(Severity::Harmless), "{:?}", report.findings);
     assert_eq!(report.hash, Some(hash_kv(database, None, None).unwrap()));
@@ -77,17 +77,17 @@ fn behind_a_torn_newest_meta_stands_the_commit_before() {
     for version in Version::ALL {
         let path = Golden::get(version, "history").db();
         let whole = Source::open(&path, &env::temp_dir()).unwrap().database;
-        let page = whole.file().newest_meta_page().0;
-        let at = page * u64::from(whole.file().layout().page_size) + 40;
-        let txid = whole.file().meta().txid;
+        let page = whole.file().unwrap().newest_meta_page().0;
+        let at = page * u64::from(whole.file().unwrap().layout().page_size) + 40;
+        let txid = whole.file().unwrap().meta().txid;
         File::options().write(true).open(&path).unwrap().write_all_at(&[0xff; 20], at).unwrap();
         let torn = Source::open(&path, &env::temp_dir()).unwrap().database;
-        assert_eq!(torn.file().meta().txid, txid - 1);
+        assert_eq!(torn.file().unwrap().meta().txid, txid - 1);
         look_at(&torn, &[0, 2]);
         // No page of a commit is used anew by the one after it, so all of it is still there.
         assert!(soundness::check(&torn).unwrap().worst() <= Some(Severity::Harmless));
         assert!(hash_kv(&torn, None, None).unwrap().revision <= hash_kv(&whole, None, None).unwrap().revision);
-        let found = check(torn.file(), 2).unwrap().findings;
+        let found = check(torn.file().unwrap(), 2).unwrap().findings;
         assert!(!found.is_empty() && found.iter().all(|finding| finding.page.0 == page), "{found:?}");
     }
 }
@@ -144,7 +144,7 @@ fn ten_million_tiny_keys_are_read() {
     let path = folder.path().join("db");
     let expected = write_tiny(keys, &path);
     let database = Source::open(&path, folder.path()).unwrap().database;
-    assert!(check(database.file(), 2).unwrap().is_sound());
+    assert!(check(database.file().unwrap(), 2).unwrap().is_sound());
     let report = soundness::check(&database).unwrap();
     assert_eq!((report.findings, report.hash.map(|hash| hash.hash)), (vec![], Some(expected)));
     assert_eq!(live::count(&database, None, Keys::All).unwrap(), keys as u64);

@@ -32,7 +32,7 @@ use etcd_data::{Database, KeyValue, RevKey, Revision, Source};
 
 use super::hand;
 use super::input::Input;
-use super::naive::Naive;
+use super::naive::{Naive, tail};
 
 /// One key-value and one revision.
 pub(crate) fn values(bytes: &[u8]) {
@@ -72,7 +72,7 @@ pub(crate) fn open_bolt(bytes: Option<Vec<u8>>) -> Option<Database> {
 
 /// Reads everything in `database`, at its own and the `asked` revisions.
 pub(crate) fn look_at(database: &Database, asked: &[i64]) {
-    let pages = check(database.file(), 1);
+    let pages = check(database.file().unwrap(), 1);
     let sound = soundness::check(database);
     if let Ok(report) = &sound {
         assert!(report.findings.len() <= 3000);
@@ -212,12 +212,12 @@ fn merged(database: &Database) -> hand::Buckets {
     let mut buckets: hand::Buckets =
         database.tables().buckets().map(|(name, table)| (name.to_vec(), table.clone())).collect();
     let records = buckets.entry(b"key".to_vec()).or_default();
-    let mut cursor = database.file().bucket(b"key").unwrap().unwrap().cursor();
+    let mut cursor = database.file().unwrap().bucket(b"key").unwrap().unwrap().cursor();
     while let Some(entry) = cursor.next().unwrap() {
         records.insert(entry.key.to_vec(), entry.value.to_vec());
     }
-    for record in database.tail() {
-        let before = records.insert(record.at.encode().to_vec(), record.value.clone());
+    for record in tail(database) {
+        let before = records.insert(record.at.encode().to_vec(), record.value);
         assert_eq!(before, None, "what a log adds comes after all in the file");
     }
     buckets
@@ -285,7 +285,7 @@ pub(crate) fn restored(bytes: &[u8]) {
     match done {
         Ok(done) => {
             let restored = Source::open(&done.data_dir, folder.path()).unwrap().database;
-            assert!(check(restored.file(), 1).unwrap().is_sound());
+            assert!(check(restored.file().unwrap(), 1).unwrap().is_sound());
             assert_eq!(hash_kv(&restored, None, None).unwrap(), done.hash);
             look_at(&restored, &[0, 2]);
         }

@@ -1,7 +1,10 @@
 //! A key space done the slow and obvious way, from what a cursor shows of it: hashes over all bytes in one piece.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 
+use etcd_data::database::Direction;
+use etcd_data::records::TailRecord;
 use etcd_data::{Database, KeyValue, RevKey};
 
 /// All records, and where history begins.
@@ -14,14 +17,14 @@ impl Naive {
     /// What `database` holds; nothing if a record is not spelled as etcd does, for then opinions on it may differ.
     pub(crate) fn of(database: &Database) -> Option<Self> {
         let mut records = Vec::new();
-        let bucket = database.file().bucket(b"key").ok()??;
+        let bucket = database.file()?.bucket(b"key").ok()??;
         let mut cursor = bucket.cursor();
         let mut entry = cursor.first().ok()?;
         while let Some(found) = entry {
             records.push((RevKey::parse(found.key)?, found.value.to_vec()));
             entry = cursor.next().ok()?;
         }
-        records.extend(database.tail().iter().map(|record| (record.at, record.value.clone())));
+        records.extend(tail(database).into_iter().map(|record| (record.at, record.value)));
         let compact = database.tables().compact_revision().ok()?.map_or(-1, |revision| revision.0);
         let is_canonical = |(_, value): &(RevKey, Vec<u8>)| {
             let mut again = Vec::new();
@@ -62,4 +65,17 @@ impl Naive {
         }
         crc32c::crc32c(&bytes)
     }
+}
+
+/// The records that come after the file.
+pub(crate) fn tail(database: &Database) -> Vec<TailRecord> {
+    let mut records = Vec::new();
+    for addition in database.additions() {
+        let mut note = |at, value: &[u8]| {
+            records.push(TailRecord { at, value: value.to_vec() });
+            Ok(ControlFlow::Continue(()))
+        };
+        addition.read(Direction::Forwards, &mut note).unwrap();
+    }
+    records
 }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use etcd_data::bolt_file::{self, BoltFile, check};
 use etcd_data::container::{Container, ExpandError};
-use etcd_data::database::TailRecord;
+use etcd_data::database::RevisionRange;
+use etcd_data::records::TailRecord;
 use etcd_data::restore::options::{Options, Token};
 use etcd_data::restore::{Plan, restore};
 use etcd_data::soundness::Finding;
@@ -158,7 +159,7 @@ fn a_database_that_claims_2_to_the_60_pages_is_read_as_far_as_it_is_there() {
     for pages in [1 << 50, 1 << 54, 1 << 60, u64::MAX] {
         let database = open_bolt(Some(with_pages(plain(), pages))).unwrap();
         look_at(&database, &[2, 5]);
-        assert!(!check(database.file(), 2).unwrap().is_sound());
+        assert!(!check(database.file().unwrap(), 2).unwrap().is_sound());
         assert_eq!(hash::hash_kv(&database, None, None).unwrap(), {
             let honest = open_bolt(Some(plain())).unwrap();
             hash::hash_kv(&honest, None, None).unwrap()
@@ -173,7 +174,8 @@ fn a_restore_of_a_database_that_claims_to_be_huge_takes_what_is_there() {
         let (at, value) = record(100, 0, put(100, b"b", &[1; 5000], 100, 1));
         let source = open_bolt(Some(with_pages(plain(), pages))).unwrap();
         let tables = source.tables().clone();
-        let source = source.with_tail(vec![TailRecord { at, value }], tables);
+        let source =
+            source.followed_by(RevisionRange::ALL, Arc::new(vec![TailRecord { at, value }])).with_tables(tables);
         let options = Options::new(folder.path().join("data"), Token::Named("t".into()), "now");
         let plan = Plan::make(&source, &options).unwrap();
         let done = restore(&source, &plan, &mut |_| {}).unwrap();
@@ -194,7 +196,7 @@ fn a_file_that_shrinks_while_it_is_read_is_noticed() {
     assert!(shrank(&error) && error.kind() == Kind::Conflict, "{error}");
     let error = hash::hash_kv(&source.database, None, None).unwrap_err();
     assert_eq!(error.kind(), Kind::Conflict, "{error}");
-    let error = check(source.database.file(), 2).unwrap_err();
+    let error = check(source.database.file().unwrap(), 2).unwrap_err();
     assert!(matches!(error, bolt_file::Error::Shrank { .. }), "{error}");
     look_at(&source.database, &[0, 2]);
     file.set_len(0).unwrap();

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use etcd_data::bolt_file::BoltFile;
 use etcd_data::bolt_file::write::{Builder, Options};
-use etcd_data::database::TailRecord;
+use etcd_data::database::RevisionRange;
+use etcd_data::records::TailRecord;
 use etcd_data::{Database, KeyValue, LeaseId, RevKey, Revision, Tables};
 
 /// A key space, and the tables beside it.
@@ -165,9 +166,9 @@ impl Model {
     pub fn database_with_tail(&self, tail: usize) -> Database {
         let (file, tail) = self.records.split_at(self.records.len() - tail);
         let entries = file.iter().map(|record| (record.at.encode().to_vec(), record.encoded()));
-        let tail = tail.iter().map(|record| TailRecord { at: record.at, value: record.encoded() }).collect();
+        let tail: Vec<_> = tail.iter().map(|record| TailRecord { at: record.at, value: record.encoded() }).collect();
         let database = database_of(entries, &self.tables);
-        database.with_tail(tail, self.tables.clone())
+        database.followed_by(RevisionRange::ALL, Arc::new(tail)).with_tables(self.tables.clone())
     }
 }
 

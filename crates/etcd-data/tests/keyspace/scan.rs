@@ -2,7 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use etcd_data::database::{Direction, Next, Record, RevisionRange, TailRecord};
+use etcd_data::database::{Direction, Next, Record, RevisionRange};
+use etcd_data::records::TailRecord;
 use etcd_data::{Database, Error, RevKey, Revision, Tables};
 
 use super::model::{Model, Random, database_of};
@@ -11,7 +12,7 @@ type Records = Vec<(RevKey, Vec<u8>)>;
 
 /// What a cursor sees, and the tail behind it.
 fn walk(database: &Database) -> Records {
-    let bucket = database.file().bucket(b"key").unwrap().unwrap();
+    let bucket = database.file().unwrap().bucket(b"key").unwrap().unwrap();
     let mut cursor = bucket.cursor();
     let mut records = Vec::new();
     let mut entry = cursor.first().unwrap();
@@ -19,7 +20,20 @@ fn walk(database: &Database) -> Records {
         records.push((RevKey::parse(found.key).unwrap(), found.value.to_vec()));
         entry = cursor.next().unwrap();
     }
-    records.extend(database.tail().iter().map(|TailRecord { at, value }| (*at, value.clone())));
+    records.extend(tail(database).into_iter().map(|TailRecord { at, value }| (at, value)));
+    records
+}
+
+/// The records that come after the file.
+fn tail(database: &Database) -> Vec<TailRecord> {
+    let mut records = Vec::new();
+    for addition in database.additions() {
+        let mut note = |at, value: &[u8]| {
+            records.push(TailRecord { at, value: value.to_vec() });
+            Ok(ControlFlow::Continue(()))
+        };
+        addition.read(Direction::Forwards, &mut note).unwrap();
+    }
     records
 }
 

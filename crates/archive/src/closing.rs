@@ -1,0 +1,70 @@
+//! What an object tells at its end, of the cluster rather than of its keys.
+
+use etcd_data::{LeaseId, Revision};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// What is known at the end of an object.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Closing {
+    /// The last revision of each second that had one, in order: what a moment is looked up by.
+    pub moments: Vec<Moment>,
+    /// Where the cluster was compacted, from which revision of this object on, in order. The last holds on.
+    pub compactions: Vec<Compaction>,
+    /// Every lease there was when the object was closed, with the seconds it was granted for, by id.
+    pub leases: Vec<(LeaseId, i64)>,
+    /// The revision of users and roles. What those are is in the full before.
+    pub auth_revision: Option<u64>,
+    /// The members, as `name id` and their addresses, for people.
+    pub members: Vec<MemberNote>,
+    /// The version of the cluster, as `3.5.0`.
+    pub cluster_version: Option<String>,
+    /// Hashes that a live member gave for revisions in this object.
+    pub anchors: Vec<Anchor>,
+}
+
+/// The last revision of a second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Moment {
+    /// The second, since 1970.
+    pub second: i64,
+    /// The revision.
+    pub revision: Revision,
+}
+
+/// A compaction, as far as it was noticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compaction {
+    /// The revision that was current when it was noticed.
+    pub noticed_at: Revision,
+    /// The compact revision since.
+    pub compact: Revision,
+}
+
+/// What a live member answered to HashKV.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Anchor {
+    /// The revision.
+    pub revision: Revision,
+    /// The compact revision that it was computed with, if there had been a compaction.
+    pub compact_revision: Option<Revision>,
+    /// The hash.
+    pub hash: u32,
+    /// Which member said so.
+    pub member: String,
+    /// When.
+    pub taken: Timestamp,
+}
+
+/// A member, for people to recognise.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberNote {
+    /// Its id in hexadecimal.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// The version of its etcd, as `3.5.30`, if it was asked.
+    pub version: Option<String>,
+    /// Where its peers find it.
+    pub peer_urls: Vec<String>,
+}

@@ -1,0 +1,114 @@
+//! What stands at the head of every object of ours: whose it is, what it holds, and what it follows on.
+//!
+//! It is readable without a key, because plans are made of it, and authenticated with the rest. So an object in the
+//! wrong place, one of another cluster, one that was put back in the place of a newer one, and one that was cut short
+//! each contradict themselves in another way.
+
+use etcd_data::Revision;
+use etcd_data::database::RevisionRange;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::identity::{Cluster, Epoch, LineageId};
+
+/// The version of the format that is written. Older ones are read.
+pub const FORMAT: u32 = 1;
+
+/// What stands at the head of an object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// The version of the format.
+    pub format: u32,
+    /// What the object is.
+    pub kind: Kind,
+    /// Whose it is.
+    pub cluster: Cluster,
+    /// Of which history.
+    pub lineage: LineageId,
+    /// Who wrote it: the writer with this epoch.
+    pub epoch: Epoch,
+    /// The first revision whose changes it has. A full has what was left of all before too, and says 0 here.
+    pub from: Revision,
+    /// The last. All main revisions in between are there.
+    pub to: Revision,
+    /// When the first and the last of its changes were seen, by the writer's clock. A full has the moment of `to`.
+    pub seen: (Timestamp, Timestamp),
+    /// When it was written.
+    pub written: Timestamp,
+    /// The [`Link`] of the object that it follows on. Nothing for a full from etcd, which follows on none.
+    pub follows: Option<Link>,
+    /// The link of the last object that this was merged from. Nothing if it is an original, whose link is its digest.
+    pub stands_for: Option<Link>,
+    /// The program that wrote it, as `refloat 0.1.0`.
+    pub program: String,
+    /// How it is encrypted, and what for. Nothing if it is not.
+    pub encryption: Option<Encryption>,
+}
+
+/// What an object is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Everything up to a revision.
+    Full,
+    /// All changes of a revision range.
+    Delta,
+}
+
+/// What tells one end of history from another: the SHA-256 of the object that was first to end there. An object that
+/// is merged from others ends as the last of them did, so whatever follows on it does not notice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Link(pub [u8; 32]);
+
+/// How an object is encrypted: the key of its body, once for each who may read it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Encryption {
+    /// How the body is sealed; `aes-256-gcm` is the only one.
+    pub cipher: String,
+    /// The plain bytes of each sealed segment of the body but the last.
+    pub segment_bytes: u32,
+    /// The data key, wrapped.
+    pub keys: Vec<WrappedKey>,
+}
+
+/// A data key that only its recipient can unwrap.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WrappedKey {
+    /// How: `age`, `age-passphrase`, `key-file`, `aws-kms`, `vault-transit`.
+    pub method: String,
+    /// For whom, so that a person can tell which key is asked for: a recipient, a key's name or its digest.
+    pub recipient: String,
+    /// The wrapped key, in base64.
+    pub wrapped: String,
+}
+
+impl Header {
+    /// The revisions whose changes it has, if it is a delta; everything up to its last if it is a full.
+    pub fn revisions(&self) -> RevisionRange {
+        RevisionRange { from: self.from, to: self.to }
+    }
+
+    /// What tells the end of this object's history, whose own digest is `digest`.
+    pub fn link(&self, digest: [u8; 32]) -> Link {
+        self.stands_for.unwrap_or(Link(digest))
+    }
+}
+
+impl TryFrom<String> for Link {
+    type Error = crate::identity::NotAnIdentity;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let nibble = |byte: u8| char::from(byte).to_digit(16).filter(|_| !byte.is_ascii_uppercase());
+        let byte = |pair: &[u8; 2]| Some((nibble(pair[0])? << 4 | nibble(pair[1])?) as u8);
+        let bytes: Option<Vec<u8>> = text.as_bytes().as_chunks().0.iter().map(byte).collect();
+        let link = bytes.and_then(|bytes| bytes.try_into().ok()).filter(|_| text.len() == 64);
+        link.map(Self).ok_or(crate::identity::NotAnIdentity { text, expected: "a SHA-256" })
+    }
+}
+
+impl From<Link> for String {
+    fn from(link: Link) -> Self {
+        link.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}

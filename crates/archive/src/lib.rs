@@ -1,0 +1,30 @@
+//! The archive: where fulls and deltas live, how they are found, trusted, merged, retired and restored.
+//!
+//! What is to be done is decided with plain values: a catalogue of what there is, and plans made of it. Only the
+//! modules that move bytes wait for a store. A point of an archive is read as an [`etcd_data::Database`] whose layers
+//! are the chunks of its objects, so everything that the engine does with a database file it does with a point.
+//!
+//! Read in this order:
+//!
+//! - [`identity`], [`name`]: whose objects these are, and what they are called
+//! - [`header`], [`closing`]: what every object tells of itself
+//! - [`read_at`]: bytes of an object, from wherever it is
+//! - [`entry`]: an object as the catalogue knows it, ours or another system's
+//! - [`error`]: what can go wrong
+
+#![forbid(unsafe_code)]
+
+pub mod closing;
+pub mod entry;
+pub mod error;
+pub mod header;
+pub mod identity;
+pub mod name;
+pub mod read_at;
+
+pub use closing::{Anchor, Closing, Moment};
+pub use entry::{Entry, Form, Layout};
+pub use error::Error;
+pub use header::{Header, Kind as ObjectKind};
+pub use identity::{Cluster, Epoch, LineageId};
+pub use read_at::ReadAt;

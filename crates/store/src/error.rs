@@ -1,0 +1,121 @@
+//! What can go wrong with a store.
+
+use std::error::Error as StdError;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::key::Key;
+
+/// A request to a store failed. Neither this nor what caused it ever has a credential in its text.
+#[derive(Debug, thiserror::Error)]
+#[error("{action} {}", self.subject())]
+pub struct StoreError {
+    /// What was being done, as in "reading".
+    pub action: &'static str,
+    /// Where: the store's place, as a URL.
+    pub place: String,
+    /// The object, if it was about one.
+    pub key: Option<Key>,
+    /// What went wrong.
+    #[source]
+    pub fault: Fault,
+}
+
+/// What went wrong. What it means for whoever asked follows from the variant alone.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// There is no such object.
+    #[error("there is no such object")]
+    NotFound,
+    /// There is no such bucket, container or folder.
+    #[error("there is no such bucket, container or folder")]
+    NoSuchPlace,
+    /// It was to be written only if nothing is there, and something is.
+    #[error("something is there already")]
+    Exists,
+    /// It was to be replaced only if it had not changed, and it has, or is gone.
+    #[error("somebody else wrote it in the meantime")]
+    Changed,
+    /// Nobody can change or delete it yet.
+    #[error("it is kept from being changed or deleted{}", until.map(|until| format!(" until {until}")).unwrap_or_default())]
+    Retained {
+        /// Until then, where the store tells.
+        until: Option<Timestamp>,
+    },
+    /// There are no credentials, or the store does not know them.
+    #[error("the credentials were refused: {0}")]
+    Credentials(String),
+    /// The credentials are good, but do not allow this.
+    #[error("no permission: {0}")]
+    Forbidden(String),
+    /// The bucket is in another region.
+    #[error("the bucket is in another region{}", region.as_ref().map(|region| format!(": {region}")).unwrap_or_default())]
+    WrongRegion {
+        /// Which one, where the store tells.
+        region: Option<String>,
+    },
+    /// The store refuses because this machine's clock and its own differ.
+    #[error("the clock of this machine differs too much from that of the store")]
+    ClockSkew,
+    /// Too many requests.
+    #[error("the store asks for fewer requests")]
+    Throttled {
+        /// When to come again, where the store tells.
+        after: Option<Duration>,
+    },
+    /// No answer in time.
+    #[error("no answer within {} s", after.as_secs())]
+    TimedOut {
+        /// How long it was waited for.
+        after: Duration,
+    },
+    /// The store, the network or the disk failed; it may be gone the next time.
+    #[error("{what}")]
+    Unavailable {
+        /// What happened.
+        what: String,
+        /// What caused it.
+        #[source]
+        source: Option<Box<dyn StdError + Send + Sync>>,
+    },
+    /// The disk or the quota is full.
+    #[error("there is no room left")]
+    Full,
+    /// An upload that is not there, or no longer.
+    #[error("the upload is not there: it was finished, given up or cleaned away")]
+    NoSuchUpload,
+    /// The answer makes no sense.
+    #[error("the answer makes no sense: {0}")]
+    Nonsense(String),
+    /// What was asked makes no sense.
+    #[error("{0}")]
+    Invalid(String),
+    /// This store cannot do it.
+    #[error("this store cannot {0}")]
+    Unable(&'static str),
+}
+
+impl Fault {
+    /// Whether the same request may succeed later with nobody doing anything.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Throttled { .. } | Self::TimedOut { .. } | Self::Unavailable { .. } | Self::Nonsense(_))
+    }
+
+    /// A failure that may be gone the next time.
+    pub fn unavailable(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        let source = source.into();
+        Self::Unavailable { what: source.to_string(), source: source.source().map(|cause| cause.to_string().into()) }
+    }
+}
+
+impl StoreError {
+    /// The object, or else the place.
+    fn subject(&self) -> String {
+        match &self.key {
+            Some(key) => format!("{}/{key}", self.place.trim_end_matches('/')),
+            None => self.place.clone(),
+        }
+    }
+}

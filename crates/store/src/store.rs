@@ -1,0 +1,98 @@
+//! What every store does.
+
+use std::fmt;
+use std::ops::Range;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use crate::error::StoreError;
+use crate::key::Key;
+use crate::object::{Info, Listing, Page, Put, Retention, Tag};
+
+/// Objects below one place.
+///
+/// Every method is one request, or a few that together may be asked again: after an error that is transient the same
+/// call may be made anew. An answer that was lost may have been carried out, so a put that was made conditional can
+/// then say that something is there: whoever asked has to look.
+#[async_trait]
+pub trait Store: fmt::Debug + Send + Sync {
+    /// Where it is, as a URL without credentials: `s3://bucket/prefix`.
+    fn place(&self) -> &str;
+
+    /// What it can do, as far as its settings tell. Whether that is true shows when it is tried.
+    fn abilities(&self) -> Abilities;
+
+    /// Writes an object in one piece, of at most [`Abilities::max_put_bytes`].
+    async fn put(&self, key: &Key, bytes: Bytes, put: &Put) -> Result<Tag, StoreError>;
+
+    /// Reads the bytes `range` of an object. What lies past its end is left out; a range that begins there is
+    /// [`crate::Fault::Invalid`], unless the object is empty.
+    async fn get(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StoreError>;
+
+    /// Tells of an object.
+    async fn head(&self, key: &Key) -> Result<Info, StoreError>;
+
+    /// Lists objects. Never shows half an object, nor an upload that is not complete.
+    async fn list(&self, listing: &Listing) -> Result<Page, StoreError>;
+
+    /// Deletes objects. Those that are not there count as deleted. Tells of each, in their order.
+    async fn delete(&self, keys: &[Key]) -> Vec<Result<(), StoreError>>;
+
+    /// Begins an object that is written part by part.
+    async fn begin(&self, key: &Key, put: &Put) -> Result<Upload, StoreError>;
+
+    /// Writes a part. Parts are counted from 0 and may come in any order, or again.
+    async fn put_part(&self, upload: &Upload, index: u32, bytes: Bytes) -> Result<Part, StoreError>;
+
+    /// Makes the object of its parts, in their order. `put` is what it was begun with.
+    async fn complete(&self, upload: &Upload, parts: &[Part], put: &Put) -> Result<Tag, StoreError>;
+
+    /// Gives an upload up, with everything that was written of it. One that is not there counts as given up.
+    async fn abort(&self, upload: &Upload) -> Result<(), StoreError>;
+
+    /// Uploads below the folder `prefix` that were begun and neither completed nor given up.
+    async fn uploads(&self, prefix: &str) -> Result<Vec<Upload>, StoreError>;
+
+    /// Changes what keeps an object from being deleted.
+    async fn retain(&self, key: &Key, retention: Retention) -> Result<(), StoreError>;
+}
+
+/// What a store can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Abilities {
+    /// [`crate::When::Absent`] is kept, whoever else writes at the same time.
+    pub put_if_absent: bool,
+    /// [`crate::When::Unchanged`] likewise.
+    pub put_if_unchanged: bool,
+    /// Objects can be kept from being deleted.
+    pub retention: bool,
+    /// Metadata is kept.
+    pub metadata: bool,
+    /// The size of the largest object that is put in one piece.
+    pub max_put_bytes: u64,
+    /// The sizes that parts may have; the last may be smaller.
+    pub part_bytes: (u64, u64),
+    /// How many parts an object may have.
+    pub max_parts: u32,
+}
+
+/// An object in the making. It can be written down and gone on with by another process.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Upload {
+    /// The object's key.
+    pub key: String,
+    /// What the store calls the upload.
+    pub id: String,
+}
+
+/// A part that was written.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Part {
+    /// Which one, counted from 0.
+    pub index: u32,
+    /// Its size.
+    pub size_bytes: u64,
+    /// What the store calls it.
+    pub id: String,
+}
