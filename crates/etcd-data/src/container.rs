@@ -15,7 +15,7 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, BufReader, Read, Seek, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -137,15 +137,23 @@ impl Container {
     pub fn expand(self, file: &File, folder: &Path) -> Result<Option<File>, ExpandError> {
         let failed = |source| ExpandError::Read { container: self, source };
         let input = BufReader::with_capacity(1 << 18, file.try_clone().map_err(failed)?);
-        let mut stream: Box<dyn Read> = match self {
-            Self::Plain => return Ok(None),
-            Self::Gzip => Box::new(flate2::read::MultiGzDecoder::new(input)),
-            Self::Zlib => Box::new(flate2::read::ZlibDecoder::new(input)),
-            Self::Zstd => Box::new(zstd::Decoder::with_buffer(input).map_err(failed)?),
-            Self::Zip => return self.expand_zip(input, folder).map(Some),
+        match self {
+            Self::Plain => Ok(None),
+            Self::Zip => self.expand_zip(input, folder).map(Some),
+            _ => self.spool(&mut self.unwrapped(input).map_err(failed)?, folder).map(Some),
+        }
+    }
+
+    /// What comes out of `input`, from its front to its end. A zip archive can only be read from its back, and comes
+    /// out as it is.
+    pub fn unwrapped<'a>(self, input: impl BufRead + 'a) -> io::Result<Box<dyn Read + 'a>> {
+        Ok(match self {
+            Self::Plain | Self::Zip => Box::new(input),
+            Self::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(input)),
+            Self::Zlib => Box::new(flate2::bufread::ZlibDecoder::new(input)),
+            Self::Zstd => Box::new(zstd::Decoder::with_buffer(input)?),
             Self::Lzw => Box::new(Lzw::new(input)),
-        };
-        self.spool(&mut stream, folder).map(Some)
+        })
     }
 
     fn expand_zip(self, input: BufReader<File>, folder: &Path) -> Result<File, ExpandError> {
@@ -242,13 +250,13 @@ struct Lzw<R> {
     ended: bool,
 }
 
-impl<R: io::BufRead> Lzw<R> {
+impl<R: BufRead> Lzw<R> {
     fn new(input: R) -> Self {
         Self { input, decoder: weezl::decode::Decoder::new(weezl::BitOrder::Lsb, 8), ended: false }
     }
 }
 
-impl<R: io::BufRead> Read for Lzw<R> {
+impl<R: BufRead> Read for Lzw<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         while !self.ended && !out.is_empty() {
             let input = self.input.fill_buf()?;

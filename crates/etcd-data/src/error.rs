@@ -56,6 +56,17 @@ pub enum Error {
         limit: usize,
     },
 
+    /// Records that are kept elsewhere than in a database file could not be had, or are not what they should be.
+    #[error("{place}")]
+    Elsewhere {
+        /// Where: an object of an archive.
+        place: String,
+        /// What a caller may do about it.
+        kind: Kind,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+
     /// The database has no key space.
     #[error("there is no bucket called \"key\": not an etcd database")]
     NoKeySpace,
@@ -83,6 +94,7 @@ impl Error {
             | Self::TablesTooLarge { .. } => Kind::Corrupt,
             Self::Bolt(bolt_file::Error::Shrank { .. } | bolt_file::Error::Changed) => Kind::Conflict,
             Self::Bolt(bolt_file::Error::Read { source, .. }) | Self::Io { source, .. } => kind_of(source),
+            Self::Elsewhere { kind, .. } => *kind,
         }
     }
 }
