@@ -9,6 +9,7 @@ use etcd_data::database::RevisionRange;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::encryption::KeyId;
 use crate::identity::{Cluster, Epoch, LineageId};
 
 /// The version of the format that is written. Older ones are read.
@@ -25,7 +26,8 @@ pub struct Header {
     pub cluster: Cluster,
     /// Of which history.
     pub lineage: LineageId,
-    /// Who wrote it: the writer with this epoch.
+    /// Who wrote its last change: the writer with this epoch. What is merged from others has that of the last of them,
+    /// whoever merged.
     pub epoch: Epoch,
     /// The first revision whose changes it has. A full has what was left of all before too, and says 0 here.
     pub from: Revision,
@@ -61,26 +63,19 @@ pub enum Kind {
 #[serde(try_from = "String", into = "String")]
 pub struct Link(pub [u8; 32]);
 
-/// How an object is encrypted: the key of its body, once for each who may read it.
+/// How an object is encrypted, and what opens it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Encryption {
     /// How the body is sealed; `aes-256-gcm` is the only one.
     pub cipher: String,
     /// The plain bytes of each sealed segment of the body but the last.
     pub segment_bytes: u32,
-    /// The data key, wrapped.
-    pub keys: Vec<WrappedKey>,
-}
-
-/// A data key that only its recipient can unwrap.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WrappedKey {
-    /// How: `age`, `age-passphrase`, `key-file`, `aws-kms`, `vault-transit`.
-    pub method: String,
-    /// For whom, so that a person can tell which key is asked for: a recipient, a key's name or its digest.
-    pub recipient: String,
-    /// The wrapped key, in base64.
-    pub wrapped: String,
+    /// The archive key that the data key is wrapped with. Its lockbox is `keys/<id>.json`.
+    pub archive_key: KeyId,
+    /// The key of the body, wrapped with the archive key, in base64.
+    pub data_key: String,
+    /// Who could open the archive key when this was written, so that a person can tell which key is asked for.
+    pub recipients: Vec<String>,
 }
 
 impl Header {

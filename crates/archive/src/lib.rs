@@ -8,6 +8,7 @@
 //!
 //! - [`identity`], [`name`]: whose objects these are, and what they are called
 //! - [`header`], [`closing`]: what every object tells of itself
+//! - [`encryption`]: who can read it, and how it stays theirs
 //! - [`read_at`]: bytes of an object, from wherever it is
 //! - [`entry`]: an object as the catalogue knows it, ours or another system's
 //! - [`error`]: what can go wrong
@@ -15,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod closing;
+pub mod encryption;
 pub mod entry;
 pub mod error;
 pub mod header;

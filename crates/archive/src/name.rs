@@ -3,6 +3,7 @@
 //! ```text
 //! <cluster>/cluster.json
 //! <cluster>/writer.json
+//! <cluster>/keys/<id>.json
 //! <cluster>/<lineage>/lineage.json
 //! <cluster>/<lineage>/full/<revision>-<time>.full          and .json beside it
 //! <cluster>/<lineage>/full/<revision>-<time>.db[.gz|.zst|.zip]   a plain full, likewise
@@ -18,6 +19,7 @@ use std::fmt;
 use etcd_data::Revision;
 use jiff::Timestamp;
 
+use crate::encryption::KeyId;
 use crate::identity::LineageId;
 
 /// The name of an object of ours, below the folder of its cluster.
@@ -27,6 +29,8 @@ pub enum Name {
     Cluster,
     /// Who may write.
     Writer,
+    /// The lockbox of an archive key.
+    Lockbox(KeyId),
     /// What a lineage came from.
     Lineage(LineageId),
     /// A full.
@@ -112,6 +116,9 @@ impl Name {
             "writer.json" => return Some(Self::Writer),
             _ => path.split_once('/')?,
         };
+        if first == "keys" {
+            return rest.strip_suffix(".json")?.parse().ok().map(Self::Lockbox);
+        }
         let lineage: LineageId = first.parse().ok()?;
         match rest.split_once('/') {
             None if rest == "lineage.json" => Some(Self::Lineage(lineage)),
@@ -125,7 +132,7 @@ impl Name {
     /// The lineage that it is of, if it is of one.
     pub fn lineage(&self) -> Option<&LineageId> {
         match self {
-            Self::Cluster | Self::Writer => None,
+            Self::Cluster | Self::Writer | Self::Lockbox(_) => None,
             Self::Lineage(lineage)
             | Self::Full(lineage, _)
             | Self::FullNote(lineage, _)
@@ -178,6 +185,7 @@ impl fmt::Display for Name {
         match self {
             Self::Cluster => f.write_str("cluster.json"),
             Self::Writer => f.write_str("writer.json"),
+            Self::Lockbox(id) => write!(f, "keys/{id}.json"),
             Self::Lineage(lineage) => write!(f, "{lineage}/lineage.json"),
             Self::Full(lineage, name) => write!(f, "{lineage}/full/{name}"),
             Self::FullNote(lineage, name) => write!(f, "{lineage}/full/{name}.json"),
@@ -210,6 +218,7 @@ mod tests {
         let names = [
             "cluster.json",
             "writer.json",
+            "keys/00112233445566778899aabbccddeeff.json",
             "20261121T093000Z-1a2b3c4d/lineage.json",
             "20261121T093000Z-1a2b3c4d/full/00000000000000000123-20261121T093001Z.full",
             "20261121T093000Z-1a2b3c4d/full/00000000000000000123-20261121T093001Z.full.json",
@@ -228,6 +237,8 @@ mod tests {
         let lineage = "20261121T093000Z-1a2b3c4d";
         for text in [
             "other.json".into(),
+            "keys/00112233445566778899AABBCCDDEEFF.json".into(),
+            "keys/x/00112233445566778899aabbccddeeff.json".into(),
             "v2/Full-00000000-00000123-1700000000.gz".into(),
             format!("{lineage}/full/123-20261121T093001Z.full"),
             format!("{lineage}/full/00000000000000000123-20261321T093001Z.full"),

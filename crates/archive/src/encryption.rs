@@ -1,0 +1,36 @@
+//! Encryption: who can read an archive, and how it stays theirs.
+//!
+//! Three levels of keys, so that keys change without any data being written again:
+//!
+//! ```text
+//! recipients    people's age keys, a passphrase, a key file, a key of AWS KMS or of Vault: never in the archive
+//!     │ each locks
+//! archive key   in keys/<id>.json, the lockbox: once for each recipient; replaced by conditional puts
+//!     │ wraps
+//! data key      in the header of each object, drawn for it
+//!     │ seals
+//! body          in segments; the header is authenticated with each
+//! ```
+//!
+//! Adding a recipient, and taking one away, is writing the lockboxes again. Who was taken away and had an archive key
+//! in hand may have kept it, so a new archive key is drawn for what is written from then on. One request to a
+//! KMS opens all objects of an archive key, not one each.
+//!
+//! Why not put the recipients' locks into each object: then nobody could ever be taken away, and every object would have
+//! to be written again when a KMS key retires. The price is that a lockbox is needed for every object of its
+//! key; nothing ever deletes one, and verification looks for it. The header names the recipients of its
+//! time, so that a person can tell what is asked for even then.
+//!
+//! Whoever may write to the store could put a lockbox there with a key that is theirs, locked for a public age
+//! key. So a writer goes on with an archive key that it finds only if a recipient whose locks take a secret to make
+//! opens it: a passphrase, a key file, a KMS. Otherwise it draws a new one when it starts.
+
+mod archive_key;
+mod secret;
+mod segment;
+
+pub use archive_key::{ArchiveKey, CIPHER, DataKey, KeyId};
+pub use secret::{KEY_BYTES, Secret};
+pub use segment::{
+    MAX_SEGMENT_BYTES, NotAuthentic, Opener, SEGMENT_BYTES, Sealer, TAG_BYTES, plain_bytes, sealed_bytes,
+};
