@@ -1,6 +1,7 @@
 //! What can go wrong with a store.
 
 use std::error::Error as StdError;
+use std::io;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -101,6 +102,26 @@ impl Fault {
     /// Whether the same request may succeed later with nobody doing anything.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Throttled { .. } | Self::TimedOut { .. } | Self::Unavailable { .. } | Self::Nonsense(_))
+    }
+
+    /// This fault, in its place.
+    pub fn at(self, action: &'static str, place: &str, key: Option<&Key>) -> StoreError {
+        StoreError { action, place: place.to_owned(), key: key.cloned(), fault: self }
+    }
+
+    /// What an error of a disk means.
+    pub fn of_disk(error: io::Error) -> Self {
+        use rustix::io::Errno;
+        match Errno::from_io_error(&error) {
+            Some(Errno::NOENT | Errno::NOTDIR) => Self::NotFound,
+            Some(Errno::EXIST) => Self::Exists,
+            Some(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => Self::Full,
+            Some(Errno::ACCESS | Errno::PERM) => Self::Forbidden(error.to_string()),
+            Some(Errno::ROFS) => Self::Forbidden("it is mounted read-only".into()),
+            Some(Errno::XDEV | Errno::LOOP) => Self::Forbidden("a link or a mount leads out of the place".into()),
+            Some(Errno::NAMETOOLONG) => Self::Invalid("a name in it is longer than this file system takes".into()),
+            _ => Self::unavailable(error),
+        }
     }
 
     /// A failure that may be gone the next time.

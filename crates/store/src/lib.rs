@@ -10,15 +10,20 @@
 //! - [`key`], [`object`]: names, and what is told of objects
 //! - [`error`]: what can go wrong
 //! - [`store`]: what every store does
+//! - [`memory`], [`folder`]: the two that need no network
 
 #![forbid(unsafe_code)]
 
 pub mod error;
+pub mod folder;
 pub mod key;
+pub mod memory;
 pub mod object;
 pub mod store;
 
 pub use error::{Fault, StoreError};
+pub use folder::Folder;
 pub use key::Key;
+pub use memory::Memory;
 pub use object::{Info, Listing, Page, Put, Retention, Tag, When};
 pub use store::{Abilities, Part, Store, Upload};

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use jiff::Timestamp;
 
 use crate::error::StoreError;
 use crate::key::Key;
@@ -26,8 +27,8 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Writes an object in one piece, of at most [`Abilities::max_put_bytes`].
     async fn put(&self, key: &Key, bytes: Bytes, put: &Put) -> Result<Tag, StoreError>;
 
-    /// Reads the bytes `range` of an object. What lies past its end is left out; a range that begins there is
-    /// [`crate::Fault::Invalid`], unless the object is empty.
+    /// Reads the bytes `range` of an object. What lies past its end is left out. A range that begins there is
+    /// [`crate::Fault::Invalid`], unless the object is empty; so is a range that is empty itself.
     async fn get(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StoreError>;
 
     /// Tells of an object.
@@ -48,7 +49,8 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Makes the object of its parts, in their order. `put` is what it was begun with.
     async fn complete(&self, upload: &Upload, parts: &[Part], put: &Put) -> Result<Tag, StoreError>;
 
-    /// Gives an upload up, with everything that was written of it. One that is not there counts as given up.
+    /// Gives an upload up, with everything that was written of it. One that is not there counts as given up. Where
+    /// [`Abilities::uploads`] is not, the store does so by itself some days later.
     async fn abort(&self, upload: &Upload) -> Result<(), StoreError>;
 
     /// Uploads below the folder `prefix` that were begun and neither completed nor given up.
@@ -67,8 +69,10 @@ pub struct Abilities {
     pub put_if_unchanged: bool,
     /// Objects can be kept from being deleted.
     pub retention: bool,
-    /// Metadata is kept.
+    /// Metadata is kept. Where it is not, what is put with an object is let go.
     pub metadata: bool,
+    /// Uploads that were begun are listed, and can be given up.
+    pub uploads: bool,
     /// The size of the largest object that is put in one piece.
     pub max_put_bytes: u64,
     /// The sizes that parts may have; the last may be smaller.
@@ -84,6 +88,9 @@ pub struct Upload {
     pub key: String,
     /// What the store calls the upload.
     pub id: String,
+    /// When it was begun, where the store tells.
+    #[serde(default)]
+    pub begun: Option<Timestamp>,
 }
 
 /// A part that was written.
