@@ -11,6 +11,7 @@
 //! - [`encryption`]: who can read it, and how it stays theirs
 //! - [`read_at`]: bytes of an object, from wherever it is
 //! - [`entry`]: an object as the catalogue knows it, ours or another system's
+//! - [`fence`]: who may write, and which writer's objects count
 //! - [`error`]: what can go wrong
 
 #![forbid(unsafe_code)]
@@ -19,6 +20,7 @@ pub mod closing;
 pub mod encryption;
 pub mod entry;
 pub mod error;
+pub mod fence;
 pub mod header;
 pub mod identity;
 pub mod name;

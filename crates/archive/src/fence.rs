@@ -1,0 +1,4 @@
+//! Who may write, and whose objects count.
+mod reign;
+
+pub use reign::Reigns;
