@@ -12,6 +12,7 @@ mod listing;
 mod place;
 mod uploads;
 
+use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -81,6 +82,10 @@ impl Store for Folder {
     async fn get(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StoreError> {
         let wanted = key.clone();
         self.run("reading", Some(key), move |place| place.get(&wanted, range)).await
+    }
+
+    fn file(&self, key: &Key) -> Option<File> {
+        self.place.open_object(key).ok()
     }
 
     async fn head(&self, key: &Key) -> Result<Info, StoreError> {

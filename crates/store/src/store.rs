@@ -1,6 +1,7 @@
 //! What every store does.
 
 use std::fmt;
+use std::fs::File;
 use std::ops::Range;
 
 use async_trait::async_trait;
@@ -30,6 +31,11 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Reads the bytes `range` of an object. What lies past its end is left out. A range that begins there is
     /// [`crate::Fault::Invalid`], unless the object is empty; so is a range that is empty itself.
     async fn get(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StoreError>;
+
+    /// The object as a file of this machine, where it is one: reading it needs no request. Wrappers pass this on.
+    fn file(&self, _key: &Key) -> Option<File> {
+        None
+    }
 
     /// Tells of an object.
     async fn head(&self, key: &Key) -> Result<Info, StoreError>;

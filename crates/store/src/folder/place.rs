@@ -128,7 +128,7 @@ impl Place {
         Ok(Info { key: key.clone(), size_bytes, modified, tag, metadata, retention: None })
     }
 
-    fn open_object(&self, key: &Key) -> Result<File, Fault> {
+    pub(super) fn open_object(&self, key: &Key) -> Result<File, Fault> {
         check(key, &Put::default())?;
         let root = self.root()?;
         // Without NONBLOCK, somebody's pipe would be waited for.
