@@ -12,10 +12,12 @@
 //! - [`read_at`]: bytes of an object, from wherever it is
 //! - [`entry`]: an object as the catalogue knows it, ours or another system's
 //! - [`fence`]: who may write, and which writer's objects count
+//! - [`catalogue`]: what an archive has; [`plan`]: what a restore reads of it
 //! - [`error`]: what can go wrong
 
 #![forbid(unsafe_code)]
 
+pub mod catalogue;
 pub mod closing;
 pub mod encryption;
 pub mod entry;
@@ -24,11 +26,16 @@ pub mod fence;
 pub mod header;
 pub mod identity;
 pub mod name;
+pub mod plan;
 pub mod read_at;
+#[cfg(test)]
+mod sketch;
 
+pub use catalogue::{Catalogue, History};
 pub use closing::{Anchor, Closing, Moment};
 pub use entry::{Entry, Form, Layout};
 pub use error::Error;
 pub use header::{Header, Kind as ObjectKind};
 pub use identity::{Cluster, Epoch, LineageId};
+pub use plan::{PlanError, Points, RestorePlan};
 pub use read_at::ReadAt;

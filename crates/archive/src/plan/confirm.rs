@@ -1,0 +1,181 @@
+//! A plan compared with what its objects say themselves.
+//!
+//! Names can lie: an object can lie in the wrong place, come from another cluster, be put back where a newer one was,
+//! or be written by a writer who had lost the right to. Each contradicts something that is compared here. Whoever
+//! contradicts goes into [`super::Known::without`], and another plan is chosen.
+
+use std::fmt;
+
+use etcd_data::Revision;
+use store::Key;
+
+use super::{Part, RestorePlan};
+use crate::entry::Entry;
+use crate::header::{Header, Kind, Link};
+use crate::identity::{Cluster, Epoch, LineageId};
+
+/// What an object says of itself, with the digest that it ends with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// Its header.
+    pub header: Header,
+    /// Its SHA-256.
+    pub digest: [u8; 32],
+}
+
+/// An object that is not what the plan takes it for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{key} {fault}")]
+pub struct Contradiction {
+    /// Which. The plan has to do without it.
+    pub key: Key,
+    /// How it contradicts.
+    pub fault: Fault,
+}
+
+/// How an object contradicts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// Its header is not known.
+    Untold,
+    /// It is of another cluster.
+    Cluster(Cluster),
+    /// It is of another lineage.
+    Lineage(LineageId),
+    /// It holds other revisions than its name says.
+    Range {
+        /// The first.
+        from: Revision,
+        /// The last.
+        to: Revision,
+    },
+    /// It is not a full where its name says so, or the other way round.
+    Kind,
+    /// It follows on another history than the object before it.
+    Link {
+        /// The object before it. One of the two is wrong, and only a way around either tells which.
+        before: Key,
+    },
+    /// Its writer had been replaced when it wrote this.
+    Deposed {
+        /// Its writer.
+        epoch: Epoch,
+        /// The writer that had the right to.
+        by: Epoch,
+    },
+}
+
+impl Told {
+    /// What tells the end of its history.
+    pub fn link(&self) -> Link {
+        self.header.link(self.digest)
+    }
+}
+
+impl RestorePlan {
+    /// Whether the objects of this plan are what it takes them for: of `cluster`, in their place, by writers that had
+    /// the right to, each following on the one before. `told` gives what they say, of [`RestorePlan::to_confirm`].
+    pub fn confirm<'t>(&self, cluster: &Cluster, told: impl Fn(&Key) -> Option<&'t Told>) -> Result<(), Contradiction> {
+        let ask =
+            |entry: &Entry| told(&entry.key).ok_or(Contradiction { key: entry.key.clone(), fault: Fault::Untold });
+        for entry in self.objects() {
+            require_itself(entry, &ask(entry)?.header, cluster).map_err(|fault| fault_of(entry, fault))?;
+        }
+        let mut before = (&self.base, ask(&self.base)?);
+        for Part { entry, .. } in &self.deltas {
+            let told = ask(entry)?;
+            require_order(before, (entry, told))?;
+            require_link(before, (entry, told))?;
+            before = (entry, told);
+        }
+        for rival in &self.rivals {
+            // A rival that is not of this history, or that cannot be read, takes nothing from anybody.
+            let Some(told) = told(&rival.key).filter(|told| require_itself(rival, &told.header, cluster).is_ok())
+            else {
+                continue;
+            };
+            self.require_unrivalled(rival, told.header.epoch, &ask)?;
+        }
+        Ok(())
+    }
+
+    fn require_unrivalled<'t>(
+        &self,
+        rival: &Entry,
+        by: Epoch,
+        ask: impl Fn(&Entry) -> Result<&'t Told, Contradiction>,
+    ) -> Result<(), Contradiction> {
+        let Some(range) = rival.changes() else { return Ok(()) };
+        let touched = self.deltas.iter().filter(|part| part.take.from <= range.to && range.from <= part.take.to);
+        for Part { entry, .. } in touched {
+            let epoch = ask(entry)?.header.epoch;
+            if epoch < by {
+                return Err(fault_of(entry, Fault::Deposed { epoch, by }));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether an object is what its name says.
+fn require_itself(entry: &Entry, header: &Header, cluster: &Cluster) -> Result<(), Fault> {
+    let range = header.revisions();
+    if header.cluster != *cluster {
+        return Err(Fault::Cluster(header.cluster.clone()));
+    }
+    if entry.lineage.as_ref() != Some(&header.lineage) {
+        return Err(Fault::Lineage(header.lineage.clone()));
+    }
+    if entry.is_full() != (header.kind == Kind::Full) {
+        return Err(Fault::Kind);
+    }
+    let fits = entry.to == Some(range.to) && entry.changes().is_none_or(|named| named == range);
+    if fits { Ok(()) } else { Err(Fault::Range { from: range.from, to: range.to }) }
+}
+
+/// Writers follow on each other: nobody writes after who replaced them, nor past where that one began. What etcd itself
+/// gave as a full is the cluster's own word, whoever fetched it.
+fn require_order(before: (&Entry, &Told), after: (&Entry, &Told)) -> Result<(), Contradiction> {
+    let (old, new) = (&before.1.header, &after.1.header);
+    if new.epoch < old.epoch {
+        return Err(fault_of(after.0, Fault::Deposed { epoch: new.epoch, by: old.epoch }));
+    }
+    if old.epoch < new.epoch && new.from <= old.to && !is_from_etcd(old) {
+        return Err(fault_of(before.0, Fault::Deposed { epoch: old.epoch, by: new.epoch }));
+    }
+    Ok(())
+}
+
+/// Where one object begins right after the other ends, it names the history that it goes on with. A full from etcd that
+/// was taken in the middle of a chain is not what the next delta follows on, so that one may name another.
+fn require_link(before: (&Entry, &Told), after: (&Entry, &Told)) -> Result<(), Contradiction> {
+    let (old, new) = (before.1, after.1);
+    let meets = new.header.from == old.header.to.next();
+    let is_linked = new.header.follows == Some(old.link());
+    if !meets || is_linked || is_from_etcd(&old.header) {
+        return Ok(());
+    }
+    Err(fault_of(after.0, Fault::Link { before: before.0.key.clone() }))
+}
+
+fn is_from_etcd(header: &Header) -> bool {
+    header.kind == Kind::Full && header.stands_for.is_none()
+}
+
+fn fault_of(entry: &Entry, fault: Fault) -> Contradiction {
+    Contradiction { key: entry.key.clone(), fault }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Untold => f.write_str("does not tell what it is"),
+            Self::Cluster(cluster) => write!(f, "is of the cluster {} ({})", cluster.name, cluster.id),
+            Self::Lineage(lineage) => write!(f, "is of the lineage {lineage}"),
+            Self::Range { from, to } => write!(f, "holds revisions {from} to {to}"),
+            Self::Kind => f.write_str("is a delta called a full, or the other way round"),
+            Self::Link { before } => write!(f, "does not follow on {before}"),
+            Self::Deposed { epoch, by } => write!(f, "was written by writer {epoch}, whom writer {by} had replaced"),
+        }
+    }
+}

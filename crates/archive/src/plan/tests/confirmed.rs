@@ -1,0 +1,153 @@
+//! Plans compared with what objects say of themselves.
+
+use super::*;
+use crate::header::{FORMAT, Header, Kind as ObjectKind, Link};
+use crate::identity::{Cluster, ClusterUid, Epoch};
+
+fn cluster() -> Cluster {
+    Cluster { name: "c".into(), id: ClusterUid(7) }
+}
+
+/// What an object says that is what its name says. Its history is told by its last revision, as of one writer.
+fn told(entry: &Entry, epoch: u64) -> Told {
+    let end = entry.to.unwrap();
+    let range = entry.changes().unwrap_or(RevisionRange { from: Revision(0), to: end });
+    let link = |revision: Revision| Link([revision.0 as u8; 32]);
+    let header = Header {
+        format: FORMAT,
+        kind: if entry.is_full() { ObjectKind::Full } else { ObjectKind::Delta },
+        cluster: cluster(),
+        lineage: entry.lineage.clone().unwrap(),
+        epoch: Epoch(epoch),
+        from: range.from,
+        to: range.to,
+        seen: (moment(range.from.0), moment(range.to.0)),
+        written: moment(range.to.0),
+        follows: (!entry.is_full()).then(|| link(Revision(range.from.0 - 1))),
+        stands_for: None,
+        program: "test".into(),
+        encryption: None,
+    };
+    Told { header, digest: [end.0 as u8; 32] }
+}
+
+struct World {
+    archive: Catalogue,
+    told: BTreeMap<Key, Told>,
+}
+
+impl World {
+    fn new(archive: &str, epoch_of: impl Fn(&str) -> u64) -> Self {
+        let archive = catalogue(archive);
+        let say = |entry: &Entry| (entry.key.clone(), told(entry, epoch_of(&crate::sketch::sketched(entry))));
+        Self { told: archive.entries().map(say).collect(), archive }
+    }
+
+    fn change(&mut self, object: &str, change: impl FnOnce(&mut Told)) {
+        change(self.told.get_mut(&key(0, object)).unwrap());
+    }
+
+    fn confirm(&self, wanted: &Wanted, known: &Known) -> Result<RestorePlan, Contradiction> {
+        let plan = RestorePlan::choose(&self.archive, wanted, known).unwrap();
+        plan.confirm(&cluster(), |key| self.told.get(key)).map(|()| plan)
+    }
+
+    /// The plan that is left when everything that contradicts is done without.
+    fn settle(&self, wanted: &Wanted) -> String {
+        let mut known = Known::default();
+        loop {
+            match RestorePlan::choose(&self.archive, wanted, &known) {
+                Err(error) => return error.to_string(),
+                Ok(plan) => match plan.confirm(&cluster(), |key| self.told.get(key)) {
+                    Ok(()) => return shown(&plan),
+                    Err(contradiction) => assert!(known.without.insert(contradiction.key)),
+                },
+            }
+        }
+    }
+}
+
+#[track_caller]
+fn check_fault(object: &str, change: impl FnOnce(&mut Told), expected: Fault) {
+    let mut world = World::new("0-100 101-150 151-200", |_| 1);
+    assert!(world.confirm(&latest(), &Known::default()).is_ok());
+    world.change(object, change);
+    let contradiction = world.confirm(&latest(), &Known::default()).unwrap_err();
+    assert_eq!((contradiction.key, contradiction.fault), (key(0, object), expected));
+}
+
+#[test]
+fn each_way_of_being_another_object_is_told_apart() {
+    let other = Cluster { name: "c".into(), id: ClusterUid(8) };
+    check_fault("101-150", |told| told.header.cluster = other.clone(), Fault::Cluster(other.clone()));
+    check_fault("0-100", |told| told.header.lineage = lineage(3), Fault::Lineage(lineage(3)));
+    check_fault("0-100", |told| told.header.kind = ObjectKind::Delta, Fault::Kind);
+    let moved = Fault::Range { from: Revision(101), to: Revision(151) };
+    check_fault("101-150", |told| told.header.to = Revision(151), moved);
+    // Put back where a newer one was: it has the range and another history.
+    let before = key(0, "101-150");
+    check_fault("151-200", |told| told.header.follows = Some(Link([9; 32])), Fault::Link { before });
+    let fault = Fault::Deposed { epoch: Epoch(0), by: Epoch(1) };
+    check_fault("151-200", |told| told.header.epoch = Epoch(0), fault);
+}
+
+#[test]
+fn an_object_that_tells_nothing_is_not_used() {
+    let mut world = World::new("0-100 101-150", |_| 1);
+    world.told.remove(&key(0, "101-150"));
+    let contradiction = world.confirm(&latest(), &Known::default()).unwrap_err();
+    assert_eq!(contradiction.fault, Fault::Untold);
+    assert_eq!(world.settle(&latest()), "0-100");
+}
+
+#[test]
+fn what_was_merged_stands_where_its_last_source_stood() {
+    let mut world = World::new("0-100 1:101-200 101-150 151-200 201-250", |_| 1);
+    let last = world.told[&key(0, "151-200")].link();
+    world.change("1:101-200", |told| (told.digest, told.header.stands_for) = ([99; 32], Some(last)));
+    assert_eq!(world.settle(&latest()), "0-100 1:101-200 201-250");
+    // One that was merged from something else.
+    world.change("1:101-200", |told| told.header.stands_for = Some(Link([98; 32])));
+    let contradiction = world.confirm(&latest(), &Known::default()).unwrap_err();
+    assert_eq!(contradiction.fault, Fault::Link { before: key(0, "1:101-200") });
+}
+
+#[test]
+fn a_full_from_etcd_in_the_middle_of_a_chain_is_joined() {
+    let mut world = World::new("0-100 101-150 0-150 0-170 151-200", |_| 1);
+    world.change("0-150", |told| told.digest = [77; 32]);
+    assert_eq!(world.settle(&revision(160)), "0-150 151-200/151-160");
+    assert_eq!(world.settle(&latest()), "0-170 151-200/171-200");
+    // A full that was put together from the chain stands for an end of it.
+    world.change("0-150", |told| told.header.stands_for = Some(Link([76; 32])));
+    let contradiction = world.confirm(&revision(160), &Known::default()).unwrap_err();
+    assert_eq!(contradiction.fault, Fault::Link { before: key(0, "0-150") });
+}
+
+#[test]
+fn a_writer_that_was_replaced_does_not_interleave() {
+    // Writer 1 woke up and wrote 151-190 after writer 2 had gone on from 150.
+    let archive = "0-100 101-150 151-190 151-170 171-200";
+    let world = World::new(archive, |object| if ["151-170", "171-200"].contains(&object) { 2 } else { 1 });
+    assert_eq!(world.settle(&latest()), "0-100 101-150 151-170 171-200");
+    assert_eq!(world.settle(&revision(190)), "0-100 101-150 151-170 171-200/171-190");
+    // Also where the plan would not have met the new writer.
+    assert_eq!(world.settle(&revision(180)), "0-100 101-150 151-170 171-200/171-180");
+    assert_eq!(world.settle(&revision(160)), "0-100 101-150 151-170/151-160");
+}
+
+#[test]
+fn a_rival_of_another_cluster_deposes_nobody() {
+    let mut world = World::new("0-100 101-150 140-145", |object| if object == "140-145" { 9 } else { 1 });
+    world.change("140-145", |told| told.header.cluster.id = ClusterUid(8));
+    assert_eq!(world.settle(&latest()), "0-100 101-150");
+}
+
+#[test]
+fn archives_of_one_writer_have_no_rivals() {
+    let archive = catalogue("0-100 2:101-300 1:101-200 1:201-300 101-150 151-200 201-250 251-300 0-230 301-310");
+    for target in 100..=310 {
+        let plan = RestorePlan::choose(&archive, &revision(target), &Known::default()).unwrap();
+        assert_eq!(plan.rivals, []);
+    }
+}
