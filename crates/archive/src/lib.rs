@@ -13,6 +13,7 @@
 //! - [`entry`]: an object as the catalogue knows it, ours or another system's
 //! - [`fence`]: who may write, and which writer's objects count
 //! - [`catalogue`]: what an archive has; [`plan`]: what a restore reads of it
+//! - [`layout`]: archives that other systems keep
 //! - [`error`]: what can go wrong
 
 #![forbid(unsafe_code)]
@@ -25,6 +26,7 @@ pub mod error;
 pub mod fence;
 pub mod header;
 pub mod identity;
+pub mod layout;
 pub mod name;
 pub mod plan;
 pub mod read_at;
