@@ -266,10 +266,10 @@ fn aside<T>(info: &Info, about: T) -> Aside<T> {
     Aside { key: info.key.clone(), about, modified: info.modified, size_bytes: info.size_bytes }
 }
 
-/// The runs of revisions that `deltas`, which are sorted by their first, cover without a gap.
-pub(crate) fn covered<'a>(deltas: impl IntoIterator<Item = &'a Entry>) -> Vec<RevisionRange> {
+/// The runs of revisions that `changes`, which are sorted by their first, cover without a gap.
+pub(crate) fn covered(changes: impl IntoIterator<Item = RevisionRange>) -> Vec<RevisionRange> {
     let mut runs: Vec<RevisionRange> = Vec::new();
-    for range in deltas.into_iter().filter_map(Entry::changes) {
+    for range in changes {
         match runs.last_mut() {
             Some(run) if range.from <= run.to.next() => run.to = run.to.max(range.to),
             _ => runs.push(range),

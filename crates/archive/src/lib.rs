@@ -12,7 +12,7 @@
 //! - [`read_at`]: bytes of an object, from wherever it is
 //! - [`entry`]: an object as the catalogue knows it, ours or another system's
 //! - [`fence`]: who may write, and which writer's objects count
-//! - [`catalogue`]: what an archive has; [`plan`]: what a restore reads of it
+//! - [`catalogue`]: what an archive has; [`plan`]: what a restore reads of it; [`point`]: which state is meant
 //! - [`layout`]: archives that other systems keep
 //! - [`error`]: what can go wrong
 
@@ -29,6 +29,7 @@ pub mod identity;
 pub mod layout;
 pub mod name;
 pub mod plan;
+pub mod point;
 pub mod read_at;
 #[cfg(test)]
 mod sketch;
@@ -40,4 +41,5 @@ pub use error::Error;
 pub use header::{Header, Kind as ObjectKind};
 pub use identity::{Cluster, Epoch, LineageId};
 pub use plan::{PlanError, Points, RestorePlan};
+pub use point::At;
 pub use read_at::ReadAt;

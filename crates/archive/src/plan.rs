@@ -77,6 +77,8 @@ pub enum Target {
 pub struct Known {
     /// Objects that cannot be used: missing, damaged, or not what they seem.
     pub without: BTreeSet<Key>,
+    /// Deltas that count only up to a revision: another writer reigned from there on.
+    pub counts_until: BTreeMap<Key, Revision>,
     /// Where lineages came from, as their `lineage.json` says.
     pub parents: BTreeMap<LineageId, Parent>,
     /// What opened fulls turned out to be.
@@ -208,6 +210,13 @@ impl Known {
     /// The last revision in a full: what it turned out to be, or else what its name says.
     pub fn last(&self, full: &Entry) -> Option<Revision> {
         self.fulls.get(&full.key).map(|facts| facts.last).or(full.to)
+    }
+
+    /// The changes of a delta that count.
+    fn changes(&self, delta: &Entry) -> Option<RevisionRange> {
+        let range = delta.changes()?;
+        let until = self.counts_until.get(&delta.key).copied().unwrap_or(range.to);
+        Some(RevisionRange { to: range.to.min(until), ..range }).filter(|range| range.from <= range.to)
     }
 
     fn is_usable(&self, entry: &Entry) -> bool {

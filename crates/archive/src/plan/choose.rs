@@ -192,7 +192,7 @@ fn chain(history: &History, base: &Entry, target: Revision, known: &Known) -> Op
 /// The fewest deltas that lead from `reached` to `target`.
 fn carry_on(history: &History, mut reached: Revision, target: Revision, known: &Known) -> Option<Vec<Part>> {
     let usable = history.deltas().iter().filter(|delta| known.is_usable(delta));
-    let mut deltas = usable.filter_map(|delta| Some((delta, delta.changes()?))).peekable();
+    let mut deltas = usable.filter_map(|delta| Some((delta, known.changes(delta)?))).peekable();
     let mut parts = Vec::new();
     let mut best: Option<(&Entry, RevisionRange)> = None;
     while reached < target {

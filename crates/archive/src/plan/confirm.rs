@@ -9,8 +9,9 @@ use std::fmt;
 use etcd_data::Revision;
 use store::Key;
 
-use super::{Part, RestorePlan};
+use super::{Known, Part, RestorePlan};
 use crate::entry::Entry;
+use crate::fence::Reigns;
 use crate::header::{Header, Kind, Link};
 use crate::identity::{Cluster, Epoch, LineageId};
 
@@ -56,12 +57,12 @@ pub enum Fault {
         /// The object before it. One of the two is wrong, and only a way around either tells which.
         before: Key,
     },
-    /// Its writer had been replaced when it wrote this.
+    /// A later writer reigned over revisions that are taken of it.
     Deposed {
         /// Its writer.
         epoch: Epoch,
-        /// The writer that had the right to.
-        by: Epoch,
+        /// The last revision for which it counts, if it counts at all.
+        until: Option<Revision>,
     },
 }
 
@@ -74,46 +75,46 @@ impl Told {
 
 impl RestorePlan {
     /// Whether the objects of this plan are what it takes them for: of `cluster`, in their place, by writers that had
-    /// the right to, each following on the one before. `told` gives what they say, of [`RestorePlan::to_confirm`].
-    pub fn confirm<'t>(&self, cluster: &Cluster, told: impl Fn(&Key) -> Option<&'t Told>) -> Result<(), Contradiction> {
-        let ask =
-            |entry: &Entry| told(&entry.key).ok_or(Contradiction { key: entry.key.clone(), fault: Fault::Untold });
+    /// the right to, each following on the one before. `told` gives what they say, of [`RestorePlan::to_confirm`];
+    /// `others` are headers of other objects of the lineage, as far as those were read and are trusted.
+    pub fn confirm<'t>(
+        &self,
+        cluster: &Cluster,
+        told: impl Fn(&Key) -> Option<&'t Told>,
+        others: impl IntoIterator<Item = &'t Header>,
+    ) -> Result<(), Contradiction> {
+        let read = |entry: &Entry| told(&entry.key).ok_or(Fault::Untold).map_err(|fault| fault_of(entry, fault));
         for entry in self.objects() {
-            require_itself(entry, &ask(entry)?.header, cluster).map_err(|fault| fault_of(entry, fault))?;
+            require_itself(entry, &read(entry)?.header, cluster).map_err(|fault| fault_of(entry, fault))?;
         }
-        let mut before = (&self.base, ask(&self.base)?);
-        for Part { entry, .. } in &self.deltas {
-            let told = ask(entry)?;
-            require_order(before, (entry, told))?;
+        // A rival that is not of this history, or cannot be read, takes nothing from anybody.
+        let named = self.to_confirm().filter_map(|entry| Some((entry, &told(&entry.key)?.header)));
+        let trusted = named.filter(|(entry, header)| require_itself(entry, header, cluster).is_ok());
+        let reigns = Reigns::of(trusted.map(|(_, header)| header).chain(others));
+
+        require_authority(&reigns, &self.base, &read(&self.base)?.header, self.base.to)?;
+        let mut before = (&self.base, read(&self.base)?);
+        for Part { entry, take } in &self.deltas {
+            let told = read(entry)?;
+            require_authority(&reigns, entry, &told.header, Some(take.to))?;
             require_link(before, (entry, told))?;
             before = (entry, told);
         }
-        for rival in &self.rivals {
-            // A rival that is not of this history, or that cannot be read, takes nothing from anybody.
-            let Some(told) = told(&rival.key).filter(|told| require_itself(rival, &told.header, cluster).is_ok())
-            else {
-                continue;
-            };
-            self.require_unrivalled(rival, told.header.epoch, &ask)?;
-        }
         Ok(())
     }
+}
 
-    fn require_unrivalled<'t>(
-        &self,
-        rival: &Entry,
-        by: Epoch,
-        ask: impl Fn(&Entry) -> Result<&'t Told, Contradiction>,
-    ) -> Result<(), Contradiction> {
-        let Some(range) = rival.changes() else { return Ok(()) };
-        let touched = self.deltas.iter().filter(|part| part.take.from <= range.to && range.from <= part.take.to);
-        for Part { entry, .. } in touched {
-            let epoch = ask(entry)?.header.epoch;
-            if epoch < by {
-                return Err(fault_of(entry, Fault::Deposed { epoch, by }));
+impl Known {
+    /// Notes a contradiction, so that the next plan does without what it is about.
+    pub fn learn(&mut self, contradiction: Contradiction) {
+        match contradiction.fault {
+            Fault::Deposed { until: Some(until), .. } => {
+                self.counts_until.insert(contradiction.key, until);
+            }
+            _ => {
+                self.without.insert(contradiction.key);
             }
         }
-        Ok(())
     }
 }
 
@@ -133,17 +134,18 @@ fn require_itself(entry: &Entry, header: &Header, cluster: &Cluster) -> Result<(
     if fits { Ok(()) } else { Err(Fault::Range { from: range.from, to: range.to }) }
 }
 
-/// Writers follow on each other: nobody writes after who replaced them, nor past where that one began. What etcd itself
-/// gave as a full is the cluster's own word, whoever fetched it.
-fn require_order(before: (&Entry, &Told), after: (&Entry, &Told)) -> Result<(), Contradiction> {
-    let (old, new) = (&before.1.header, &after.1.header);
-    if new.epoch < old.epoch {
-        return Err(fault_of(after.0, Fault::Deposed { epoch: new.epoch, by: old.epoch }));
+/// Whether an object counts up to `to`.
+fn require_authority(
+    reigns: &Reigns,
+    entry: &Entry,
+    header: &Header,
+    to: Option<Revision>,
+) -> Result<(), Contradiction> {
+    let until = reigns.authority(header).map(|range| range.to);
+    if until.is_some() && until >= to {
+        return Ok(());
     }
-    if old.epoch < new.epoch && new.from <= old.to && !is_from_etcd(old) {
-        return Err(fault_of(before.0, Fault::Deposed { epoch: old.epoch, by: new.epoch }));
-    }
-    Ok(())
+    Err(fault_of(entry, Fault::Deposed { epoch: header.epoch, until }))
 }
 
 /// Where one object begins right after the other ends, it names the history that it goes on with. A full from etcd that
@@ -175,7 +177,10 @@ impl fmt::Display for Fault {
             Self::Range { from, to } => write!(f, "holds revisions {from} to {to}"),
             Self::Kind => f.write_str("is a delta called a full, or the other way round"),
             Self::Link { before } => write!(f, "does not follow on {before}"),
-            Self::Deposed { epoch, by } => write!(f, "was written by writer {epoch}, whom writer {by} had replaced"),
+            Self::Deposed { epoch, until: Some(until) } => {
+                write!(f, "is of writer {epoch}, whom another had replaced from revision {} on", until.next())
+            }
+            Self::Deposed { epoch, until: None } => write!(f, "is of writer {epoch}, whom another had replaced"),
         }
     }
 }

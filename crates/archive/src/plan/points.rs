@@ -77,7 +77,9 @@ fn listed<'c>(history: &'c History, ranges: &[RevisionRange], known: &Known) -> 
 
 /// The revisions of a history that can be restored.
 pub(super) fn ranges(history: &History, known: &Known) -> Vec<RevisionRange> {
-    let runs = covered(history.deltas().iter().filter(|delta| known.is_usable(delta)));
+    let runs = covered(
+        history.deltas().iter().filter(|delta| known.is_usable(delta)).filter_map(|delta| known.changes(delta)),
+    );
     let usable = history.fulls().iter().filter(|full| known.is_usable(full));
     let mut begins: Vec<(Revision, Revision)> = usable.filter_map(|full| begin_and_end(full, known)).collect();
     begins.sort();

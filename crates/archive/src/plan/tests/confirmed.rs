@@ -49,7 +49,7 @@ impl World {
 
     fn confirm(&self, wanted: &Wanted, known: &Known) -> Result<RestorePlan, Contradiction> {
         let plan = RestorePlan::choose(&self.archive, wanted, known).unwrap();
-        plan.confirm(&cluster(), |key| self.told.get(key)).map(|()| plan)
+        plan.confirm(&cluster(), |key| self.told.get(key), []).map(|()| plan)
     }
 
     /// The plan that is left when everything that contradicts is done without.
@@ -58,9 +58,13 @@ impl World {
         loop {
             match RestorePlan::choose(&self.archive, wanted, &known) {
                 Err(error) => return error.to_string(),
-                Ok(plan) => match plan.confirm(&cluster(), |key| self.told.get(key)) {
+                Ok(plan) => match plan.confirm(&cluster(), |key| self.told.get(key), []) {
                     Ok(()) => return shown(&plan),
-                    Err(contradiction) => assert!(known.without.insert(contradiction.key)),
+                    Err(contradiction) => {
+                        let before = known.clone();
+                        known.learn(contradiction);
+                        assert_ne!(known, before);
+                    }
                 },
             }
         }
@@ -87,7 +91,7 @@ fn each_way_of_being_another_object_is_told_apart() {
     // Put back where a newer one was: it has the range and another history.
     let before = key(0, "101-150");
     check_fault("151-200", |told| told.header.follows = Some(Link([9; 32])), Fault::Link { before });
-    let fault = Fault::Deposed { epoch: Epoch(0), by: Epoch(1) };
+    let fault = Fault::Deposed { epoch: Epoch(0), until: None };
     check_fault("151-200", |told| told.header.epoch = Epoch(0), fault);
 }
 
@@ -134,6 +138,25 @@ fn a_writer_that_was_replaced_does_not_interleave() {
     // Also where the plan would not have met the new writer.
     assert_eq!(world.settle(&revision(180)), "0-100 101-150 151-170 171-200/171-180");
     assert_eq!(world.settle(&revision(160)), "0-100 101-150 151-170/151-160");
+}
+
+#[test]
+fn what_reaches_into_a_later_reign_is_taken_up_to_it() {
+    let world = World::new("0-100 101-150 141-200", |object| if object == "141-200" { 2 } else { 1 });
+    assert_eq!(world.settle(&revision(148)), "0-100 101-150/101-140 141-200/141-148");
+    assert_eq!(world.settle(&revision(130)), "0-100 101-150/101-130");
+    // A full cannot be taken in part.
+    let world = World::new("0-100 101-140 141-200 0-150", |object| if object == "141-200" { 2 } else { 1 });
+    assert_eq!(world.settle(&revision(160)), "0-100 101-140 141-200/141-160");
+}
+
+#[test]
+fn what_other_objects_told_of_writers_counts_too() {
+    let world = World::new("0-100 101-150", |_| 1);
+    let plan = RestorePlan::choose(&world.archive, &latest(), &Known::default()).unwrap();
+    let other = told(catalogue("121-130").entries().next().unwrap(), 2).header;
+    let contradiction = plan.confirm(&cluster(), |key| world.told.get(key), [&other]).unwrap_err();
+    assert_eq!(contradiction.fault, Fault::Deposed { epoch: Epoch(1), until: Some(Revision(120)) });
 }
 
 #[test]

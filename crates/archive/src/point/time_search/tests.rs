@@ -1,0 +1,165 @@
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::catalogue::Catalogue;
+use crate::entry::Layout;
+use crate::plan::{RestorePlan, Wanted};
+use crate::sketch::{EPOCH, Random, catalogue, sketched};
+
+/// The seconds at which revisions were made.
+struct Clock(BTreeMap<i64, i64>);
+
+impl Clock {
+    fn answer(&self, step: &Step<'_>) -> Option<Answer> {
+        let time = |revision: i64| Timestamp::from_second(EPOCH + self.0[&revision]).unwrap();
+        match step {
+            Step::AskSeen(entry) => {
+                let to = entry.to.unwrap().0;
+                let from = entry.changes().map_or(to, |range| range.from.0);
+                Some(Answer::Seen(time(from), time(to)))
+            }
+            Step::AskMoments(entry) => {
+                let range = entry.changes().unwrap();
+                let revisions = self.0.range(range.from.0..=range.to.0);
+                let last_of: BTreeMap<i64, i64> = revisions.map(|(revision, second)| (*second, *revision)).collect();
+                let moment = |(second, revision)| Moment { second: EPOCH + second, revision: Revision(revision) };
+                Some(Answer::Moments(last_of.into_iter().map(moment).collect()))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Where the search ends, and how many objects it asked.
+fn run<'c>(archive: &'c Catalogue, clock: &Clock, second: i64) -> (Step<'c>, usize) {
+    let time = Timestamp::new(EPOCH + second, 500_000_000).unwrap();
+    let mut search = TimeSearch::new(&archive.histories[0], time, &Known::default());
+    let mut asked = 0;
+    loop {
+        let step = search.step();
+        match (clock.answer(&step), &step) {
+            (Some(answer), Step::AskSeen(entry) | Step::AskMoments(entry)) => search.tell(entry, answer),
+            _ => return (step, asked),
+        }
+        asked += 1;
+    }
+}
+
+fn text(step: &Step<'_>) -> String {
+    match step {
+        Step::Found { target: Target::Revision(revision), covered: Covered::Exactly } => revision.to_string(),
+        Step::Found { target: Target::Revision(revision), covered: Covered::UpTo { next } } => {
+            format!("{revision}, then {}", next.unwrap())
+        }
+        Step::Before { first } => format!("before {}", sketched(first)),
+        other => format!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_moment_is_the_last_revision_of_its_second() {
+    let clock = Clock([(100, 10), (101, 20), (102, 20), (103, 25), (104, 40), (110, 60)].into());
+    let archive = catalogue("0-100 101-102 103-104 0-110");
+    let check = |second, expected: &str| assert_eq!(text(&run(&archive, &clock, second).0), expected, "at {second}");
+    check(9, "before 0-100");
+    check(10, "100");
+    check(19, "100");
+    check(20, "102");
+    check(24, "102");
+    check(25, "103");
+    check(39, "103");
+    // Between 104 and 110 nobody knows when what happened.
+    check(40, "104, then 110");
+    check(59, "104, then 110");
+    check(60, "110");
+    check(9999, "110");
+}
+
+#[test]
+fn the_same_is_found_as_by_looking_at_everything_and_few_are_asked() {
+    for seed in Random::seeds(300) {
+        let mut random = Random::new(seed);
+        let (mut sketch, mut at, mut second) = (String::from("0-10"), 10, 0);
+        let mut seconds = BTreeMap::from([(10, 0)]);
+        let mut ends = vec![10];
+        for _ in 0..random.below(40) {
+            let to = at + 1 + random.below(5);
+            sketch.push_str(&format!(" {}-{to}", at + 1));
+            for revision in at + 1..=to {
+                second += random.below(4);
+                seconds.insert(revision, second);
+            }
+            at = to;
+            ends.push(at);
+            if random.once_in(6) {
+                sketch.push_str(&format!(" 0-{}", at - random.below(3).min(at - 10)));
+            }
+            if random.once_in(6) {
+                let from = ends[random.below(ends.len() as i64 - 1) as usize] + 1;
+                sketch.push_str(&format!(" 1:{from}-{at}"));
+            }
+        }
+        let (archive, clock) = (catalogue(&sketch), Clock(seconds));
+        for second in 0..=second + 1 {
+            let expected = clock.0.iter().rev().find(|(_, when)| **when <= second).unwrap().0;
+            let (step, asked) = run(&archive, &clock, second);
+            assert_eq!(text(&step), expected.to_string(), "at {second} of {sketch}");
+            assert!(asked <= 8, "{asked} of {sketch}");
+        }
+    }
+}
+
+fn peer(layout: Layout, name: &str, form: Form, to: Option<i64>, second: i64) -> Entry {
+    let taken = Timestamp::from_second(EPOCH + second).unwrap();
+    Entry {
+        key: Key::parse(name).unwrap(),
+        name: name.into(),
+        layout,
+        lineage: None,
+        form,
+        to: to.map(Revision),
+        taken: Some(taken),
+        modified: taken,
+        size_bytes: 1,
+    }
+}
+
+#[test]
+fn snapshots_are_found_by_when_they_were_taken() {
+    let snapshot = |name: &str, second| peer(Layout::K3s, name, Form::Snapshot, None, second);
+    let archive = Catalogue::of_peer(Layout::K3s, vec![snapshot("b", 20), snapshot("a", 10)], Vec::new());
+    let clock = Clock(BTreeMap::new());
+    assert_eq!(text(&run(&archive, &clock, 9).0), "before 0-?");
+    let (step, asked) = run(&archive, &clock, 15);
+    let Step::Found { target, covered: Covered::UpTo { next: None } } = step else { panic!("{step:?}") };
+    assert_eq!(asked, 0);
+    let wanted = Wanted { lineage: None, target };
+    assert_eq!(RestorePlan::choose(&archive, &wanted, &Known::default()).unwrap().base.name, "a");
+}
+
+#[test]
+fn of_etcdbrctls_deltas_one_is_asked() {
+    let events = |from, to, second| {
+        peer(Layout::Etcdbrctl, &format!("{from}"), Form::Events { from: Revision(from) }, Some(to), second)
+    };
+    let mut entries = vec![peer(Layout::Etcdbrctl, "full", Form::Snapshot, Some(100), 10)];
+    entries.extend([events(101, 110, 20), events(111, 120, 30), events(121, 130, 40)]);
+    let archive = Catalogue::of_peer(Layout::Etcdbrctl, entries, Vec::new());
+    let clock = Clock((101..=130).map(|revision| (revision, revision - 90)).collect());
+    for (second, expected) in
+        [(10, "100"), (11, "101"), (19, "109"), (20, "110"), (25, "115"), (39, "129"), (50, "130")]
+    {
+        let (step, asked) = run(&archive, &clock, second);
+        assert_eq!(text(&step), expected, "at {second}");
+        assert!(asked <= 1);
+    }
+}
+
+#[test]
+fn nothing_is_found_in_nothing() {
+    let known =
+        Known { without: catalogue("0-5").entries().map(|entry| entry.key.clone()).collect(), ..Known::default() };
+    let archive = catalogue("0-5");
+    let mut search = TimeSearch::new(&archive.histories[0], Timestamp::UNIX_EPOCH, &known);
+    assert_eq!(search.step(), Step::Nothing);
+}
