@@ -25,12 +25,35 @@
 //! key. So a writer goes on with an archive key that it finds only if a recipient whose locks take a secret to make
 //! opens it: a passphrase, a key file, a KMS. Otherwise it draws a new one when it starts.
 
+mod age_key;
 mod archive_key;
+mod error;
+mod keyring;
+mod kms;
+mod local_key;
+mod lockbox;
+mod lockboxes;
+mod recipient;
 mod secret;
 mod segment;
+mod service;
+mod sigv4;
+#[cfg(test)]
+mod tests;
+mod vault;
 
+pub use age_key::{AskPassphrase, MAX_WORK_FACTOR, Passphrase, WORK_FACTOR};
 pub use archive_key::{ArchiveKey, CIPHER, DataKey, KeyId};
+pub use error::KeyError;
+pub use keyring::{Keyring, Opened};
+pub use kms::{AwsCredentials, Kms, KmsKey};
+pub use local_key::LocalKey;
+pub use lockbox::{Lock, Lockbox, MAX_LOCKBOX_BYTES};
+pub use lockboxes::{Lockboxes, Relocked, WritingKey};
+pub use recipient::Recipient;
 pub use secret::{KEY_BYTES, Secret};
 pub use segment::{
     MAX_SEGMENT_BYTES, NotAuthentic, Opener, SEGMENT_BYTES, Sealer, TAG_BYTES, plain_bytes, sealed_bytes,
 };
+pub use sigv4::AwsCredential;
+pub use vault::{Vault, VaultKey, VaultToken};

@@ -1,7 +1,10 @@
 //! What can go wrong with an archive, and what kind of thing that is.
 
 use etcd_data::Kind;
+use store::key::NotAKey;
 use store::{Fault, Key, StoreError};
+
+use crate::encryption::KeyError;
 
 /// Something with an archive failed.
 #[derive(Debug, thiserror::Error)]
@@ -10,6 +13,12 @@ pub enum Error {
     /// The store did not do what it was asked.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A key is missing, or is not the one.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// A folder's name makes no key of a store.
+    #[error(transparent)]
+    Name(#[from] NotAKey),
     /// An object is not what it should be.
     #[error("{key}")]
     Object {
@@ -76,6 +85,8 @@ impl Error {
     pub fn kind(&self) -> Kind {
         match self {
             Self::Store(error) => kind_of(&error.fault),
+            Self::Key(error) => error.kind(),
+            Self::Name(_) => Kind::Usage,
             Self::Object { source, .. } => source.kind(),
         }
     }

@@ -15,6 +15,9 @@ use crate::identity::{Cluster, Epoch, LineageId};
 /// The version of the format that is written. Older ones are read.
 pub const FORMAT: u32 = 1;
 
+/// The program that writes, as headers have it.
+pub const PROGRAM: &str = concat!("refloat ", env!("CARGO_PKG_VERSION"));
+
 /// What stands at the head of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {

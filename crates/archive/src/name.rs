@@ -18,6 +18,8 @@ use std::fmt;
 
 use etcd_data::Revision;
 use jiff::Timestamp;
+use store::Key;
+use store::key::NotAKey;
 
 use crate::encryption::KeyId;
 use crate::identity::LineageId;
@@ -127,6 +129,11 @@ impl Name {
             Some(("proof", name)) => Some(Self::Proof(lineage, proof(name)?)),
             _ => None,
         }
+    }
+
+    /// Its key, where `folder` is that of its cluster: empty, or with a slash at its end.
+    pub fn below(&self, folder: &str) -> Result<Key, NotAKey> {
+        Key::parse(format!("{folder}{self}"))
     }
 
     /// The lineage that it is of, if it is of one.

@@ -1,0 +1,1 @@
+//! Archives locked and opened, with what can go wrong in between.
