@@ -48,6 +48,9 @@ pub enum Fault {
     /// There are no credentials, or the store does not know them.
     #[error("the credentials were refused: {0}")]
     Credentials(String),
+    /// Whoever answered could not show that it is the store.
+    #[error("the server is not trusted: {0}")]
+    Untrusted(String),
     /// The credentials are good, but do not allow this.
     #[error("no permission: {0}")]
     Forbidden(String),

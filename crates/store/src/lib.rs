@@ -11,19 +11,41 @@
 //! - [`error`]: what can go wrong
 //! - [`store`]: what every store does
 //! - [`memory`], [`folder`]: the two that need no network
+//! - `http`, `xml`, and with them `bucket` (S3 and Google), `azure`, `swift`
+//! - [`settings`], [`credentials`], [`mod@open`]: from a URL to a store
+//! - [`retry`], [`limits`], [`counting`]: stores around a store
 
 #![forbid(unsafe_code)]
 
+mod azure;
+mod bucket;
+pub mod counting;
+pub mod credentials;
 pub mod error;
 pub mod folder;
+mod http;
 pub mod key;
+pub mod limits;
 pub mod memory;
 pub mod object;
+pub mod open;
+pub mod retry;
+mod secret;
+pub mod settings;
 pub mod store;
+mod xml;
 
+pub use counting::{Counting, Counts};
+pub use credentials::{Bag, Credentials, Environment};
 pub use error::{Fault, StoreError};
 pub use folder::Folder;
+pub use http::Network;
 pub use key::Key;
+pub use limits::Limited;
 pub use memory::Memory;
 pub use object::{Info, Listing, Page, Put, Retention, Tag, When};
+pub use open::{open, open_plainly};
+pub use retry::Retrying;
+pub use secret::Secret;
+pub use settings::{Encryption, Flavour, Limits, Patience, Settings};
 pub use store::{Abilities, Part, Store, Upload};

@@ -79,6 +79,8 @@ pub struct Listing {
     pub prefix: String,
     /// Their keys come after this, if it is there.
     pub after: Option<String>,
+    /// Where the store itself goes on. It is the store's to fill in, and says nothing to another.
+    pub mark: Option<String>,
 }
 
 impl Listing {
@@ -88,7 +90,7 @@ impl Listing {
         if !prefix.is_empty() && !prefix.ends_with('/') {
             prefix.push('/');
         }
-        Self { prefix, after: None }
+        Self { prefix, after: None, mark: None }
     }
 }
 

@@ -1,0 +1,170 @@
+//! What the answers of buckets mean, above all their errors.
+
+use crate::error::{Fault, StoreError};
+use crate::http::Answer;
+use crate::key::Key;
+use crate::object::When;
+use crate::store::Upload;
+use crate::xml::Element;
+
+/// The fault in an answer, if it is one. `when` is the condition of what was asked.
+pub(super) fn check(answer: &Answer, when: Option<&When>) -> Result<(), Fault> {
+    // A completion is answered with 200 before it is done, so its error comes with that status.
+    let error = Element::parse(&answer.body).ok().filter(|root| root.name == "Error");
+    if answer.status.is_success() && (error.is_none() || answer.status.as_u16() == 206) {
+        return Ok(());
+    }
+    let text = |name| error.as_ref().and_then(|error| error.text(name)).unwrap_or_default();
+    let (code, message) = (text("Code"), text("Message"));
+    let what = || match code {
+        "" => format!("{} {}", answer.status, answer.excerpt()),
+        _ => format!("{code}: {}", message.chars().take(300).collect::<String>()),
+    };
+    let region = || {
+        let named = answer.header("x-amz-bucket-region").or_else(|| error.as_ref()?.text("Region"));
+        named.map(str::to_owned)
+    };
+
+    Err(match code {
+        "NoSuchKey" => Fault::NotFound,
+        "NoSuchBucket" => Fault::NoSuchPlace,
+        "NoSuchUpload" => Fault::NoSuchUpload,
+        "PreconditionFailed" => refused(when, what()),
+        // Another write of the same object was under way; which of them was first shows the next time.
+        "ConditionalRequestConflict" | "OperationAborted" => Fault::Unavailable { what: what(), source: None },
+        "InvalidPart" | "InvalidPartOrder" => Fault::Invalid(what()),
+        "PermanentRedirect" | "TemporaryRedirect" | "IllegalLocationConstraintException" => {
+            Fault::WrongRegion { region: region() }
+        }
+        "AuthorizationHeaderMalformed" if message.contains("region") => Fault::WrongRegion { region: region() },
+        "RequestTimeTooSkewed" | "RequestExpired" => Fault::ClockSkew,
+        "InvalidAccessKeyId"
+        | "SignatureDoesNotMatch"
+        | "InvalidToken"
+        | "ExpiredToken"
+        | "TokenRefreshRequired"
+        | "InvalidSecurity"
+        | "AuthenticationRequired"
+        | "AuthorizationHeaderMalformed"
+        | "InvalidClientTokenId"
+        | "MissingSecurityHeader" => Fault::Credentials(what()),
+        "AccessDenied" | "InvalidRequest" if is_lock(message) => Fault::Retained { until: None },
+        "RetentionPolicyNotMet" | "ObjectUnderActiveHold" | "ObjectLocked" | "FileImmutable" => {
+            Fault::Retained { until: None }
+        }
+        "AccessDenied" | "AllAccessDisabled" | "AccountProblem" => Fault::Forbidden(what()),
+        "SlowDown"
+        | "Throttling"
+        | "ThrottlingException"
+        | "RequestLimitExceeded"
+        | "TooManyRequests"
+        | "SlowDownRead"
+        | "SlowDownWrite" => Fault::Throttled { after: answer.retry_after() },
+        "RequestTimeout" | "InternalError" | "ServiceUnavailable" => Fault::Unavailable { what: what(), source: None },
+        "QuotaExceeded" | "XMinioStorageFull" | "InsufficientCapacity" | "InsufficientStorage" => Fault::Full,
+        "NotImplemented" => Fault::Unable("do what was asked"),
+        _ => match answer.status.as_u16() {
+            412 => refused(when, what()),
+            301 | 307 | 308 => Fault::WrongRegion { region: region() },
+            409 => Fault::Unavailable { what: what(), source: None },
+            _ => match answer.fault() {
+                Fault::Invalid(_) => Fault::Invalid(what()),
+                Fault::Forbidden(_) => Fault::Forbidden(what()),
+                other => other,
+            },
+        },
+    })
+}
+
+/// The same fault, of a request that was about the bucket and not about an object.
+pub(super) fn of_place(fault: Fault) -> Fault {
+    match fault {
+        Fault::NotFound => Fault::NoSuchPlace,
+        other => other,
+    }
+}
+
+fn refused(when: Option<&When>, what: String) -> Fault {
+    match when {
+        Some(When::Absent) => Fault::Exists,
+        Some(When::Unchanged(_)) => Fault::Changed,
+        _ => Fault::Invalid(what),
+    }
+}
+
+fn is_lock(message: &str) -> bool {
+    let message = message.to_ascii_lowercase();
+    message.contains("object lock") || message.contains("worm protected") || message.contains("retention")
+}
+
+/// The document in an answer.
+pub(super) fn document(answer: &Answer) -> Result<Element, Fault> {
+    Element::parse(&answer.body).map_err(|what| Fault::Nonsense(format!("{what}: {}", answer.excerpt())))
+}
+
+/// The key that an upload is of.
+pub(super) fn key_of(upload: &Upload, place: &str) -> Result<Key, StoreError> {
+    Key::parse(&upload.key).map_err(|error| Fault::Invalid(error.to_string()).at("going on with", place, None))
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use reqwest::StatusCode;
+    use reqwest::header::HeaderMap;
+
+    use super::*;
+    use crate::object::Tag;
+
+    #[track_caller]
+    fn judge(status: u16, body: &str, when: Option<&When>) -> String {
+        let status = StatusCode::from_u16(status).unwrap();
+        let answer = Answer { status, headers: HeaderMap::new(), body: Bytes::from(body.to_owned()) };
+        match check(&answer, when) {
+            Ok(()) => "fine".into(),
+            Err(fault) => format!("{fault:?}").chars().take_while(|c| c.is_alphanumeric()).collect(),
+        }
+    }
+
+    fn error(code: &str, rest: &str) -> String {
+        format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code>{rest}</Error>")
+    }
+
+    /// Status, body and meaning, as servers were seen to answer.
+    #[test]
+    fn each_error_has_its_meaning() {
+        let skewed = "<Message>The difference between the request time and the current time is too large.</Message>";
+        let region = "<Message>The authorization header is malformed; the region 'us-east-1' is wrong; expecting \
+                      'eu-west-1'</Message><Region>eu-west-1</Region>";
+        let locked = "<Message>Access Denied because object protected by object lock.</Message>";
+        for (status, code, rest, meaning) in [
+            (404, "NoSuchKey", "", "NotFound"),
+            (404, "NoSuchBucket", "", "NoSuchPlace"),
+            (404, "NoSuchUpload", "", "NoSuchUpload"),
+            (403, "InvalidAccessKeyId", "", "Credentials"),
+            (403, "SignatureDoesNotMatch", "", "Credentials"),
+            (400, "ExpiredToken", "", "Credentials"),
+            (403, "AccessDenied", "", "Forbidden"),
+            (403, "AccessDenied", locked, "Retained"),
+            (403, "RequestTimeTooSkewed", skewed, "ClockSkew"),
+            (400, "AuthorizationHeaderMalformed", region, "WrongRegion"),
+            (301, "PermanentRedirect", "", "WrongRegion"),
+            (503, "SlowDown", "", "Throttled"),
+            (500, "InternalError", "", "Unavailable"),
+            (200, "InternalError", "", "Unavailable"),
+            (507, "XMinioStorageFull", "", "Full"),
+            (501, "NotImplemented", "", "Unable"),
+            (409, "ConditionalRequestConflict", "", "Unavailable"),
+            (418, "Teapot", "", "Invalid"),
+        ] {
+            assert_eq!(judge(status, &error(code, rest), None), meaning, "{status} {code}");
+        }
+        assert_eq!(judge(412, &error("PreconditionFailed", ""), Some(&When::Absent)), "Exists");
+        assert_eq!(judge(412, "", Some(&When::Unchanged(Tag("x".into())))), "Changed");
+        assert_eq!(judge(502, "<html>bad gateway</html>", None), "Unavailable");
+        assert_eq!(judge(429, "", None), "Throttled");
+        assert_eq!(judge(200, "<Result/>", None), "fine");
+        // An object may well look like an error.
+        assert_eq!(judge(206, &error("NoSuchKey", ""), None), "fine");
+    }
+}

@@ -1,0 +1,227 @@
+//! Gardener's `store.secretRef`: where it is mounted, and what its keys mean.
+//!
+//! | Provider | Variable, followed by `_JSON` if it names a file | Keys |
+//! |---|---|---|
+//! | S3 | `AWS_APPLICATION_CREDENTIALS` | `region`, `accessKeyID`, `secretAccessKey` or `roleARN`, `token`; `endpoint`, `s3ForcePathStyle`, `insecureSkipVerify`, `trustedCaCert`, `sseCustomerKey` |
+//! | ABS | `AZURE_APPLICATION_CREDENTIALS` | `storageAccount`, `storageKey`, `domain` |
+//! | GCS | `GOOGLE_APPLICATION_CREDENTIALS`, always a file | `serviceaccount.json`; `storageAPIEndpoint` |
+//! | OSS | `ALICLOUD_APPLICATION_CREDENTIALS` | `storageEndpoint`, `accessKeyID`, `accessKeySecret` |
+//! | Swift | `OPENSTACK_APPLICATION_CREDENTIALS` | `authURL`, `domainName`, `tenantName`, `username`, `password` or `applicationCredential…`, `region` |
+//! | OCS | `OPENSHIFT_APPLICATION_CREDENTIALS` | `endpoint`, `region`, `accessKeyID`, `secretAccessKey`, `disableSSL`, `insecureSkipVerify` |
+//! | ECS | `ECS_ENDPOINT`, `ECS_ACCESS_KEY_ID`, `ECS_SECRET_ACCESS_KEY`, `ECS_DISABLE_SSL`, `ECS_INSECURE_SKIP_VERIFY` | |
+//!
+//! A source or a second destination has the same variables with a prefix (`SOURCE_`, `SECONDARY_`).
+
+use std::collections::BTreeMap;
+
+use super::{Bag, Credentials, Environment};
+use crate::error::Fault;
+use crate::secret::Secret;
+use crate::settings::{Encryption, Flavour, Settings};
+
+/// `store.provider`, by Gardener's names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Provider {
+    /// S3.
+    S3,
+    /// Azure Blob Storage.
+    Abs,
+    /// Google Cloud Storage.
+    Gcs,
+    /// Alibaba Cloud OSS.
+    Oss,
+    /// OpenStack Swift.
+    Swift,
+    /// OpenShift Container Storage.
+    Ocs,
+    /// Dell ECS.
+    Ecs,
+    /// A folder.
+    Local,
+}
+
+impl Provider {
+    /// The provider called so, by the names that Gardener's cloud profiles have too.
+    pub fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "S3" | "aws" => Self::S3,
+            "ABS" | "azure" => Self::Abs,
+            "GCS" | "gcp" => Self::Gcs,
+            "OSS" | "alicloud" => Self::Oss,
+            "Swift" | "openstack" => Self::Swift,
+            "OCS" | "openshift" => Self::Ocs,
+            "ECS" | "dell" => Self::Ecs,
+            "Local" | "local" | "stackit" => Self::Local,
+            _ => return None,
+        })
+    }
+
+    /// The URL of a prefix in one of its buckets; for a folder, `container` is its path.
+    pub fn url(self, container: &str, prefix: &str) -> String {
+        let scheme = match self {
+            Self::S3 | Self::Oss | Self::Ocs | Self::Ecs => "s3",
+            Self::Abs => "az",
+            Self::Gcs => "gs",
+            Self::Swift => "swift",
+            Self::Local => return format!("{}/{prefix}", container.trim_end_matches('/')),
+        };
+        format!("{scheme}://{container}/{}", prefix.trim_start_matches('/'))
+    }
+}
+
+/// The settings that the environment of an etcdbrctl leads to. `role` is the prefix of its variables, or empty.
+pub fn of_environment(provider: Provider, role: &str, environment: &Environment) -> Result<Settings, Fault> {
+    let variable = match provider {
+        Provider::S3 => "AWS_APPLICATION_CREDENTIALS",
+        Provider::Abs => "AZURE_APPLICATION_CREDENTIALS",
+        Provider::Gcs => "GOOGLE_APPLICATION_CREDENTIALS",
+        Provider::Oss => "ALICLOUD_APPLICATION_CREDENTIALS",
+        Provider::Swift => "OPENSTACK_APPLICATION_CREDENTIALS",
+        Provider::Ocs => "OPENSHIFT_APPLICATION_CREDENTIALS",
+        Provider::Ecs => return of_ecs(role, environment),
+        Provider::Local => return Ok(Settings { environment: environment.clone(), ..Settings::default() }),
+    };
+    let variable = format!("{role}{variable}");
+    let file = environment.get(&format!("{variable}_JSON"));
+    let bag = match (provider, file, environment.get(&variable)) {
+        (Provider::Gcs, _, Some(path)) => Bag::Json(path.into()),
+        (_, Some(path), _) => Bag::Json(path.into()),
+        (_, None, Some(path)) => Bag::Folder(path.into()),
+        // The provider's own chain is for where nothing is named.
+        _ => return Ok(Settings { environment: environment.clone(), ..Settings::default() }),
+    };
+    let settings = of_secret(provider, bag)?;
+    Ok(Settings { environment: environment.clone(), ..settings })
+}
+
+/// The settings that a secret has the keys for.
+pub fn of_secret(provider: Provider, bag: Bag) -> Result<Settings, Fault> {
+    let mut settings = Settings::default();
+    // The key of a service account is its own file, and says nothing of settings.
+    let values = if matches!((provider, &bag), (Provider::Gcs, Bag::Json(_))) { BTreeMap::new() } else { bag.read()? };
+    let text =
+        |name: &str| values.get(name).map(|value| value.reveal().trim().to_owned()).filter(|text| !text.is_empty());
+    let is_set = |name: &str| text(name).is_some_and(|text| text == "true");
+
+    settings.region = text("region");
+    settings.network.insecure_skip_verify = is_set("insecureSkipVerify");
+    settings.network.ca_pem = text("trustedCaCert").into_iter().collect();
+    match provider {
+        Provider::S3 => {
+            settings.endpoint = text("endpoint").map(|endpoint| with_scheme(&endpoint, false));
+            settings.path_style = text("s3ForcePathStyle").map(|style| style == "true");
+            if let Some(key) = text("sseCustomerKey") {
+                settings.encryption = Encryption::CustomerKey(customer_key(&key));
+            }
+        }
+        Provider::Oss => {
+            settings.flavour = Some(Flavour::Oss);
+            settings.endpoint = text("storageEndpoint").map(|endpoint| with_scheme(&endpoint, false));
+        }
+        Provider::Ocs => {
+            settings.flavour = Some(Flavour::Ceph);
+            settings.endpoint = text("endpoint").map(|endpoint| with_scheme(&endpoint, is_set("disableSSL")));
+        }
+        Provider::Gcs => settings.endpoint = text("storageAPIEndpoint"),
+        Provider::Abs | Provider::Swift | Provider::Ecs | Provider::Local => {}
+    }
+    settings.credentials = Credentials::Bag(bag);
+    Ok(settings)
+}
+
+fn of_ecs(role: &str, environment: &Environment) -> Result<Settings, Fault> {
+    let get = |name: &str| environment.get(&format!("{role}{name}"));
+    let missing = |name: &str| Fault::Credentials(format!("{role}{name} is not set"));
+    let needed = |name: &str| get(name).ok_or_else(|| missing(name));
+    let endpoint = with_scheme(needed("ECS_ENDPOINT")?, get("ECS_DISABLE_SSL") == Some("true"));
+    let mut settings = Settings {
+        credentials: Credentials::Keys {
+            id: needed("ECS_ACCESS_KEY_ID")?.to_owned(),
+            secret: needed("ECS_SECRET_ACCESS_KEY")?.into(),
+            token: None,
+        },
+        environment: environment.clone(),
+        endpoint: Some(endpoint),
+        flavour: Some(Flavour::Ecs),
+        ..Settings::default()
+    };
+    settings.network.insecure_skip_verify = get("ECS_INSECURE_SKIP_VERIFY") == Some("true");
+    Ok(settings)
+}
+
+fn with_scheme(endpoint: &str, plain: bool) -> String {
+    match endpoint.contains("://") {
+        true => endpoint.to_owned(),
+        false => format!("{}://{endpoint}", if plain { "http" } else { "https" }),
+    }
+}
+
+/// Gardener has the key as it is, the protocol in base64.
+fn customer_key(text: &str) -> Secret {
+    use base64::Engine;
+    use base64::prelude::BASE64_STANDARD;
+    match text.len() {
+        32 => Secret::new(BASE64_STANDARD.encode(text)),
+        _ => Secret::new(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(pairs: &[(&str, &str)]) -> Bag {
+        Bag::Values(pairs.iter().map(|(name, value)| ((*name).to_owned(), Secret::new(*value))).collect())
+    }
+
+    #[test]
+    fn each_provider_has_its_keys() {
+        let s3 = values(&[
+            ("region", "eu-west-1"),
+            ("endpoint", "minio.local:9000"),
+            ("s3ForcePathStyle", "true"),
+            ("insecureSkipVerify", "true"),
+            ("sseCustomerKey", "01234567890123456789012345678901"),
+        ]);
+        let settings = of_secret(Provider::S3, s3).unwrap();
+        assert_eq!(settings.region.as_deref(), Some("eu-west-1"));
+        assert_eq!(settings.endpoint.as_deref(), Some("https://minio.local:9000"));
+        assert_eq!(settings.path_style, Some(true));
+        assert!(settings.network.insecure_skip_verify);
+        let key = Secret::new("MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=");
+        assert_eq!(settings.encryption, Encryption::CustomerKey(key));
+
+        let ocs = values(&[("endpoint", "rgw:80"), ("disableSSL", "true")]);
+        assert_eq!(of_secret(Provider::Ocs, ocs).unwrap().endpoint.as_deref(), Some("http://rgw:80"));
+        let oss = values(&[("storageEndpoint", "oss-eu-central-1.aliyuncs.com")]);
+        let settings = of_secret(Provider::Oss, oss).unwrap();
+        assert_eq!(settings.flavour, Some(Flavour::Oss));
+        assert_eq!(settings.endpoint.as_deref(), Some("https://oss-eu-central-1.aliyuncs.com"));
+    }
+
+    #[test]
+    fn roles_have_variables_of_their_own() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("region"), "eu-west-1").unwrap();
+        let path = folder.path().to_str().unwrap();
+        let environment = Environment::of([("SECONDARY_AWS_APPLICATION_CREDENTIALS", path)]);
+
+        let secondary = of_environment(Provider::S3, "SECONDARY_", &environment).unwrap();
+        assert_eq!(secondary.region.as_deref(), Some("eu-west-1"));
+        assert!(matches!(secondary.credentials, Credentials::Bag(Bag::Folder(_))));
+        let first = of_environment(Provider::S3, "", &environment).unwrap();
+        assert!(matches!(first.credentials, Credentials::Environment));
+        assert!(of_environment(Provider::Ecs, "", &environment).is_err());
+        let ecs =
+            Environment::of([("ECS_ENDPOINT", "e:9021"), ("ECS_ACCESS_KEY_ID", "a"), ("ECS_SECRET_ACCESS_KEY", "s")]);
+        assert_eq!(of_environment(Provider::Ecs, "", &ecs).unwrap().endpoint.as_deref(), Some("https://e:9021"));
+    }
+
+    #[test]
+    fn places_become_urls() {
+        assert_eq!(Provider::Abs.url("container", "shoot/etcd-main/v2"), "az://container/shoot/etcd-main/v2");
+        assert_eq!(Provider::Local.url("/backups/", "etcd"), "/backups/etcd");
+        assert_eq!(Provider::parse("stackit"), Some(Provider::Local));
+        assert_eq!(Provider::parse("Minio"), None);
+    }
+}

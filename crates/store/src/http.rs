@@ -1,0 +1,235 @@
+//! HTTP as stores need it: one request, one answer, which is held in memory up to a limit. Nothing is tried again here,
+//! redirections are answers, and no error tells the query or the headers of a request.
+
+use std::error::Error as StdError;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use jiff::Timestamp;
+use reqwest::header::{HeaderMap, RETRY_AFTER};
+use reqwest::{Certificate, Method, NoProxy, Proxy, StatusCode, redirect};
+use url::Url;
+
+use crate::error::Fault;
+use crate::secret::Secret;
+
+/// The way to a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Network {
+    /// Certificates to trust beside those of the system, as PEM.
+    pub ca_pem: Vec<String>,
+    /// A proxy, which may name a user and a password. Without one, the environment's `HTTPS_PROXY` and `NO_PROXY` are obeyed.
+    pub proxy: Option<Secret>,
+    /// Hosts that the proxy is not for, separated by commas.
+    pub no_proxy: Option<String>,
+    /// Whoever answers is believed to be the store.
+    pub insecure_skip_verify: bool,
+    /// So long a connection may take.
+    pub connect_timeout: Duration,
+    /// So long nothing may come.
+    pub silence_timeout: Duration,
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self {
+            ca_pem: Vec::new(),
+            proxy: None,
+            no_proxy: None,
+            insecure_skip_verify: false,
+            connect_timeout: Duration::from_secs(10),
+            silence_timeout: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Connections to a store.
+#[derive(Debug, Clone)]
+pub(crate) struct Http {
+    client: reqwest::Client,
+    silence_timeout: Duration,
+}
+
+/// An answer, whatever its status.
+#[derive(Debug, Clone)]
+pub(crate) struct Answer {
+    /// Its status.
+    pub(crate) status: StatusCode,
+    /// Its headers.
+    pub(crate) headers: HeaderMap,
+    /// All of its body.
+    pub(crate) body: Bytes,
+}
+
+/// What an answer other than an object is allowed to be long.
+pub(crate) const MAX_ANSWER_BYTES: u64 = 16 << 20;
+
+impl Http {
+    /// Connections by way of `network`.
+    pub(crate) fn new(network: &Network) -> Result<Self, Fault> {
+        let mut builder = reqwest::Client::builder()
+            .user_agent(concat!("refloat/", env!("CARGO_PKG_VERSION")))
+            .redirect(redirect::Policy::none())
+            .connect_timeout(network.connect_timeout)
+            .read_timeout(network.silence_timeout)
+            .tls_danger_accept_invalid_certs(network.insecure_skip_verify);
+        for pem in &network.ca_pem {
+            let invalid = |_| Fault::Invalid("the certificates to trust are not PEM".into());
+            let certificates = Certificate::from_pem_bundle(pem.as_bytes()).map_err(invalid)?;
+            builder = builder.tls_certs_merge(certificates);
+        }
+        if let Some(proxy) = &network.proxy {
+            // The reason could repeat a password.
+            let invalid = |_| Fault::Invalid("the proxy is not a URL".into());
+            let exceptions = network.no_proxy.as_deref().and_then(NoProxy::from_string);
+            builder = builder.proxy(Proxy::all(proxy.reveal()).map_err(invalid)?.no_proxy(exceptions));
+        }
+        let client = builder.build().map_err(|error| Fault::Invalid(chain(&error)))?;
+        Ok(Self { client, silence_timeout: network.silence_timeout })
+    }
+
+    /// Sends a request and reads the answer, which may be `limit` bytes long.
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        url: Url,
+        headers: HeaderMap,
+        body: Bytes,
+        limit: u64,
+    ) -> Result<Answer, Fault> {
+        let is_written = matches!(method, Method::PUT | Method::POST);
+        let mut request = self.client.request(method, url).headers(headers);
+        if is_written {
+            // Also if it is empty: some servers insist on its length.
+            request = request.body(body);
+        }
+        let mut response = request.send().await.map_err(|error| self.fault(error))?;
+
+        let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
+        let mut body = BytesMut::new();
+        while let Some(piece) = response.chunk().await.map_err(|error| self.fault(error))? {
+            if (body.len() + piece.len()) as u64 > limit {
+                return Err(Fault::Nonsense(format!("it is longer than {limit} bytes")));
+            }
+            body.extend_from_slice(&piece);
+        }
+        Ok(Answer { status, headers, body: body.freeze() })
+    }
+
+    fn fault(&self, error: reqwest::Error) -> Fault {
+        if error.is_timeout() && !error.is_connect() {
+            return Fault::TimedOut { after: self.silence_timeout };
+        }
+        let what = chain(&error.without_url());
+        if what.contains("invalid peer certificate") {
+            return Fault::Untrusted(what);
+        }
+        Fault::Unavailable { what, source: None }
+    }
+}
+
+/// An error and what caused it, in one line.
+fn chain(error: &dyn StdError) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+impl Answer {
+    /// A header, if it is there and is text.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// The body as text, for what is said about failures: the first of it, without line breaks.
+    pub(crate) fn excerpt(&self) -> String {
+        let text = String::from_utf8_lossy(&self.body);
+        let words: Vec<&str> = text.split_whitespace().collect();
+        words.join(" ").chars().take(300).collect()
+    }
+
+    /// When to come again: `Retry-After`, in seconds or as a date.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        let value = self.headers.get(RETRY_AFTER)?.to_str().ok()?;
+        if let Ok(seconds) = value.parse() {
+            return Some(Duration::from_secs(seconds));
+        }
+        let then = jiff::fmt::rfc2822::parse(value).ok()?.timestamp();
+        Duration::try_from(then.duration_since(Timestamp::now())).ok()
+    }
+
+    /// The size of the object of which this is a range: what stands after the slash of `Content-Range`.
+    pub(crate) fn whole_size(&self) -> Option<u64> {
+        self.header("content-range")?.rsplit_once('/')?.1.parse().ok()
+    }
+
+    /// What a status means that no store has further words for.
+    pub(crate) fn fault(&self) -> Fault {
+        let what = format!("{} {}", self.status, self.excerpt());
+        match self.status.as_u16() {
+            401 => Fault::Credentials(what),
+            403 => Fault::Forbidden(what),
+            404 => Fault::NotFound,
+            408 | 425 => Fault::Unavailable { what, source: None },
+            429 | 503 => Fault::Throttled { after: self.retry_after() },
+            501 => Fault::Unable("do what was asked"),
+            507 => Fault::Full,
+            500.. => Fault::Unavailable { what, source: None },
+            300..=399 => Fault::Nonsense(format!("it leads elsewhere: {what}")),
+            _ => Fault::Invalid(what),
+        }
+    }
+}
+
+/// Escapes what is not plain in a path or a query; slashes only in a query.
+pub(crate) fn escape(text: &str, keeps_slashes: bool) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => escaped.push(char::from(byte)),
+            b'/' if keeps_slashes => escaped.push('/'),
+            _ => escaped.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    escaped
+}
+
+/// A URL below `base`, with everything escaped that could be understood otherwise.
+pub(crate) fn url_of(base: &str, path: &str, query: &[(&str, &str)]) -> Result<Url, Fault> {
+    let mut text = format!("{}{}", base.trim_end_matches('/'), escape(path, true));
+    for (at, (name, value)) in query.iter().enumerate() {
+        let before = if at == 0 { '?' } else { '&' };
+        text.push_str(&format!("{before}{}={}", escape(name, false), escape(value, false)));
+    }
+    Url::parse(&text).map_err(|error| Fault::Invalid(format!("{base} is not a URL: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_mean_something_else_is_escaped() {
+        let url = url_of("http://h:1/b/", "/a b/ü?#+%.x", &[("prefix", "a/b&c"), ("uploads", "")]).unwrap();
+        assert_eq!(url.as_str(), "http://h:1/b/a%20b/%C3%BC%3F%23%2B%25.x?prefix=a%2Fb%26c&uploads=");
+    }
+
+    #[test]
+    fn the_time_to_wait_is_read_in_both_forms() {
+        let mut headers = HeaderMap::new();
+        headers.insert(RETRY_AFTER, "7".parse().unwrap());
+        let mut answer = Answer { status: StatusCode::SERVICE_UNAVAILABLE, headers, body: Bytes::new() };
+        assert_eq!(answer.retry_after(), Some(Duration::from_secs(7)));
+        answer.headers.insert(RETRY_AFTER, "Wed, 21 Oct 2015 07:28:00 GMT".parse().unwrap());
+        assert_eq!(answer.retry_after(), None);
+        answer.headers.insert(RETRY_AFTER, "Wed, 21 Oct 2099 07:28:00 GMT".parse().unwrap());
+        assert!(answer.retry_after().unwrap() > Duration::from_secs(1 << 30));
+    }
+}

@@ -1,0 +1,293 @@
+//! The one place that tries again.
+//!
+//! What may succeed later is asked anew, after pauses that grow and differ, until the patience ends. All who use a store share
+//! a budget for that: when most requests fail, it is soon used up, and a store in trouble is not hammered. What was written on
+//! condition and got no answer may have been written: when the store then says that something is there, it is looked at, and
+//! if it is what was to be written, it was.
+
+use std::fmt;
+use std::fs::File;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::error::{Fault, StoreError};
+use crate::key::Key;
+use crate::object::{Info, Listing, Page, Put, Retention, Tag, When};
+use crate::settings::Patience;
+use crate::store::{Abilities, Part, Store, Upload};
+
+/// What is compared at once when it is looked whether something was written.
+const COMPARED_BYTES: u64 = 8 << 20;
+
+/// A store that tries again.
+pub struct Retrying {
+    inner: Arc<dyn Store>,
+    patience: Patience,
+    budget: Mutex<Budget>,
+    /// Numbers from 0 to 1.
+    dice: Dice,
+}
+
+/// What pauses are varied with.
+pub type Dice = Box<dyn Fn() -> f64 + Send + Sync>;
+
+/// How many tries are left.
+#[derive(Debug)]
+struct Budget {
+    tries: f64,
+    most: f64,
+}
+
+impl Budget {
+    /// Ten requests that succeed pay for one more try.
+    fn earn(&mut self) {
+        self.tries = (self.tries + 0.1).min(self.most);
+    }
+
+    fn spend(&mut self) -> bool {
+        let can = self.tries >= 1.0;
+        if can {
+            self.tries -= 1.0;
+        }
+        can
+    }
+}
+
+impl Retrying {
+    /// `inner`, tried with `patience`.
+    pub fn new(inner: Arc<dyn Store>, patience: Patience) -> Self {
+        Self::with_dice(inner, patience, Box::new(rand::random::<f64>))
+    }
+
+    /// The same, with chosen dice.
+    pub fn with_dice(inner: Arc<dyn Store>, patience: Patience, dice: Dice) -> Self {
+        let most = f64::from(patience.spare_tries);
+        Self { inner, patience, budget: Mutex::new(Budget { tries: most, most }), dice }
+    }
+
+    /// Makes a request that moves `bytes` until it succeeds, fails for good, or patience ends. Tells whether an earlier try
+    /// may have been carried out, too.
+    async fn try_until<T, R: Future<Output = Result<T, StoreError>> + Send>(
+        &self,
+        action: &'static str,
+        key: Option<&Key>,
+        bytes: u64,
+        request: impl Fn() -> R + Send + Sync,
+    ) -> (Result<T, StoreError>, bool) {
+        let moving = Duration::from_secs(bytes / self.patience.slowest_bytes_per_second.max(1));
+        let (each, end) = (self.patience.request + moving, Instant::now() + self.patience.total + moving);
+        let mut may_be_done = false;
+        for attempt in 0.. {
+            let result = match timeout(each, request()).await {
+                Ok(result) => result,
+                Err(_) => Err(Fault::TimedOut { after: each }.at(action, self.inner.place(), key)),
+            };
+            let error = match result {
+                Err(error) if error.fault.is_transient() => error,
+                other => {
+                    // Whatever else it answered, the store is there.
+                    self.budget.lock().unwrap_or_else(PoisonError::into_inner).earn();
+                    return (other, may_be_done);
+                }
+            };
+            let pause = pause(attempt, &error.fault, &self.patience, (self.dice)());
+            let in_time = Instant::now() + pause < end;
+            if !in_time || !self.budget.lock().unwrap_or_else(PoisonError::into_inner).spend() {
+                return (Err(error), may_be_done);
+            }
+            may_be_done |= !matches!(error.fault, Fault::Throttled { .. });
+            sleep(pause).await;
+        }
+        unreachable!("attempts are counted without end")
+    }
+
+    async fn until_done<T, R: Future<Output = Result<T, StoreError>> + Send>(
+        &self,
+        action: &'static str,
+        key: Option<&Key>,
+        bytes: u64,
+        request: impl Fn() -> R + Send + Sync,
+    ) -> Result<T, StoreError> {
+        self.try_until(action, key, bytes, request).await.0
+    }
+
+    /// The tag of what is at `key`, if its bytes are `bytes`.
+    async fn tag_if_same(&self, key: &Key, bytes: &Bytes) -> Option<Tag> {
+        let info = self.head(key).await.ok()?;
+        let size = bytes.len() as u64;
+        if info.size_bytes != size {
+            return None;
+        }
+        let mut at = 0;
+        while at < size {
+            let end = (at + COMPARED_BYTES).min(size);
+            if self.get(key, at..end).await.ok()? != bytes.slice(at as usize..end as usize) {
+                return None;
+            }
+            at = end;
+        }
+        info.tag
+    }
+}
+
+/// How long to wait after the try that was the `attempt`th, from 0.
+fn pause(attempt: u32, fault: &Fault, patience: &Patience, dice: f64) -> Duration {
+    let doubled = patience.first_pause.saturating_mul(1 << attempt.min(20)).min(patience.longest_pause);
+    // Half of it is left to chance, so that those who failed together do not come back together.
+    let varied = doubled.mul_f64(0.5 + dice.clamp(0.0, 1.0) / 2.0);
+    match fault {
+        Fault::Throttled { after: Some(after) } => varied.max(*after),
+        _ => varied,
+    }
+}
+
+impl fmt::Debug for Retrying {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Retrying").field("inner", &self.inner).field("patience", &self.patience).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Store for Retrying {
+    fn place(&self) -> &str {
+        self.inner.place()
+    }
+
+    fn abilities(&self) -> Abilities {
+        self.inner.abilities()
+    }
+
+    fn file(&self, key: &Key) -> Option<File> {
+        self.inner.file(key)
+    }
+
+    async fn put(&self, key: &Key, bytes: Bytes, put: &Put) -> Result<Tag, StoreError> {
+        let size = bytes.len() as u64;
+        let write = || self.inner.put(key, bytes.clone(), put);
+        let (result, may_be_done) = self.try_until("writing", Some(key), size, write).await;
+        match result {
+            Err(error) if may_be_done && was_refused(&error.fault) => self.tag_if_same(key, &bytes).await.ok_or(error),
+            other => other,
+        }
+    }
+
+    async fn get(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StoreError> {
+        // Ranges may be asked for that are much longer than the object.
+        let bytes = range.end.saturating_sub(range.start).min(1 << 30);
+        self.until_done("reading", Some(key), bytes, || self.inner.get(key, range.clone())).await
+    }
+
+    async fn head(&self, key: &Key) -> Result<Info, StoreError> {
+        self.until_done("asking for", Some(key), 0, || self.inner.head(key)).await
+    }
+
+    async fn list(&self, listing: &Listing) -> Result<Page, StoreError> {
+        self.until_done("listing", None, 0, || self.inner.list(listing)).await
+    }
+
+    async fn delete(&self, keys: &[Key]) -> Vec<Result<(), StoreError>> {
+        let mut results: Vec<Option<Result<(), StoreError>>> = keys.iter().map(|_| None).collect();
+        let open = Mutex::new((0..keys.len()).collect::<Vec<_>>());
+        let shared = Mutex::new(&mut results);
+        // What was deleted is not asked for again; the request as a whole fails as long as one may succeed later.
+        let delete = || async {
+            let asked = open.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let some: Vec<Key> = asked.iter().filter_map(|&at| keys.get(at).cloned()).collect();
+            let answers = self.inner.delete(&some).await;
+            let mut first = None;
+            let mut left = Vec::new();
+            let mut results = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            for (&at, answer) in asked.iter().zip(answers) {
+                if let Err(error) = &answer
+                    && error.fault.is_transient()
+                {
+                    left.push(at);
+                    first.get_or_insert_with(|| again(&error.fault).at("deleting", self.inner.place(), keys.get(at)));
+                }
+                if let Some(result) = results.get_mut(at) {
+                    *result = Some(answer);
+                }
+            }
+            *open.lock().unwrap_or_else(PoisonError::into_inner) = left;
+            first.map_or(Ok(()), Err)
+        };
+        // Some servers take each by itself: a thousand of them are not done in the time of one.
+        let failed = self.until_done("deleting", None, keys.len() as u64 * 8192, delete).await.err();
+
+        let unanswered = |key: &Key| {
+            let fault = failed.as_ref().map_or(Fault::TimedOut { after: self.patience.request }, |e| again(&e.fault));
+            Err(fault.at("deleting", self.inner.place(), Some(key)))
+        };
+        keys.iter().zip(results).map(|(key, result)| result.unwrap_or_else(|| unanswered(key))).collect()
+    }
+
+    async fn begin(&self, key: &Key, put: &Put) -> Result<Upload, StoreError> {
+        self.until_done("beginning", Some(key), 0, || self.inner.begin(key, put)).await
+    }
+
+    async fn put_part(&self, upload: &Upload, index: u32, bytes: Bytes) -> Result<Part, StoreError> {
+        let key = Key::parse(&upload.key).ok();
+        let write = || self.inner.put_part(upload, index, bytes.clone());
+        self.until_done("writing a part of", key.as_ref(), bytes.len() as u64, write).await
+    }
+
+    async fn complete(&self, upload: &Upload, parts: &[Part], put: &Put) -> Result<Tag, StoreError> {
+        let key = Key::parse(&upload.key).ok();
+        let size: u64 = parts.iter().map(|part| part.size_bytes).sum();
+        // Some stores copy all of it now.
+        let complete = || self.inner.complete(upload, parts, put);
+        let (result, may_be_done) = self.try_until("completing", key.as_ref(), size, complete).await;
+        match (result, key) {
+            (Err(error), Some(key))
+                if may_be_done && (was_refused(&error.fault) || matches!(error.fault, Fault::NoSuchUpload)) =>
+            {
+                // The upload is gone, so it was finished or given up. Nobody else writes an object of this name and size;
+                // what is in it is proven by whoever reads it back.
+                match self.head(&key).await {
+                    Ok(info) if info.size_bytes == size && is_new(&info, put) => info.tag.ok_or(error),
+                    _ => Err(error),
+                }
+            }
+            (result, _) => result,
+        }
+    }
+
+    async fn abort(&self, upload: &Upload) -> Result<(), StoreError> {
+        let key = Key::parse(&upload.key).ok();
+        self.until_done("giving up", key.as_ref(), 0, || self.inner.abort(upload)).await
+    }
+
+    async fn uploads(&self, prefix: &str) -> Result<Vec<Upload>, StoreError> {
+        self.until_done("listing uploads of", None, 0, || self.inner.uploads(prefix)).await
+    }
+
+    async fn retain(&self, key: &Key, retention: Retention) -> Result<(), StoreError> {
+        self.until_done("keeping", Some(key), 0, || self.inner.retain(key, retention)).await
+    }
+}
+
+fn was_refused(fault: &Fault) -> bool {
+    matches!(fault, Fault::Exists | Fault::Changed)
+}
+
+/// Whether this is not what was to be replaced.
+fn is_new(info: &Info, put: &Put) -> bool {
+    !matches!(&put.when, When::Unchanged(old) if info.tag.as_ref() == Some(old))
+}
+
+/// A transient fault once more, for another place.
+fn again(fault: &Fault) -> Fault {
+    match fault {
+        Fault::Throttled { after } => Fault::Throttled { after: *after },
+        Fault::TimedOut { after } => Fault::TimedOut { after: *after },
+        other => Fault::Unavailable { what: other.to_string(), source: None },
+    }
+}
+
+#[cfg(test)]
+mod tests;
