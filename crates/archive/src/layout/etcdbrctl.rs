@@ -23,6 +23,9 @@ mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use etcd_data::Database;
+use etcd_data::tables::Member;
+use etcd_data::view::{Horizon, ViewError};
 use store::{Info, Key};
 
 use crate::entry::{Entry, Form, Layout};
@@ -76,6 +79,15 @@ pub fn archives(listed: &[Info]) -> Vec<PeerArchive> {
 /// Whether what a store tells of an object marks it as not to be restored from.
 pub fn is_excluded(info: &Info) -> bool {
     info.metadata.get(EXCLUDE).is_some_and(|value| value == "true")
+}
+
+/// Whether a full was made by its compaction, which puts keys again without their leases: those that came from a delta
+/// have lost theirs. An older full and the deltas have them all.
+pub fn lacks_leases(full: &Database) -> Result<bool, ViewError> {
+    let horizon = Horizon::of(full)?;
+    let members: Vec<Member> = full.tables().members().collect::<Result<_, _>>()?;
+    let is_made = |member: &Member| member.client_urls == ["http://localhost:0"];
+    Ok(horizon.compact == Some(horizon.current) && !members.is_empty() && members.iter().all(is_made))
 }
 
 /// A key that has a place in an archive.

@@ -90,7 +90,7 @@ impl Events {
         match self.read_array(&mut text, see) {
             Ok(None) => Ok(None),
             Ok(facts) => text.finish().map(|()| facts),
-            Err(failed @ ObjectError::Read(_)) => Err(failed),
+            Err(error) if text.is_broken() => Err(error),
             // That the digest is another says more than what that led to.
             Err(error) => text.finish().and(Err(error)),
         }

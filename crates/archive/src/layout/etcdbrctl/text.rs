@@ -31,6 +31,8 @@ pub(super) struct Text<'o> {
     hashed: usize,
     hasher: Sha256,
     is_at_end: bool,
+    /// Whether the stream failed: nothing more comes then.
+    is_broken: bool,
     /// The bytes of text before the window.
     before: u64,
 }
@@ -44,6 +46,9 @@ const MAX_WINDOW: usize = 64 << 20;
 impl<'o> Text<'o> {
     /// The text of `object`, which is wrapped in `container`.
     pub(super) fn open(object: &'o dyn ReadAt, container: Container) -> Result<Self, ObjectError> {
+        if object.size_bytes() == 0 {
+            return Err(ObjectError::Damaged { offset: 0, what: "it is empty".into() });
+        }
         let unread = Rc::new(Cell::new(object.size_bytes()));
         let input = Object { object, part: Bytes::new(), next: 0, unread: Rc::clone(&unread) };
         let stream = container.unwrapped(input).map_err(|error| read_error(error, 0))?;
@@ -56,6 +61,7 @@ impl<'o> Text<'o> {
             hashed: 0,
             hasher: Sha256::new(),
             is_at_end: false,
+            is_broken: false,
             before: 0,
         })
     }
@@ -73,6 +79,11 @@ impl<'o> Text<'o> {
     /// Where the rest begins.
     pub(super) fn offset(&self) -> u64 {
         self.before + self.start as u64
+    }
+
+    /// Whether its stream failed.
+    pub(super) fn is_broken(&self) -> bool {
+        self.is_broken
     }
 
     /// Brings more of the text. False if there is no more.
@@ -102,7 +113,10 @@ impl<'o> Text<'o> {
                 }
                 Ok(len) => self.end += len,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(read_error(error, self.before + self.end as u64)),
+                Err(error) => {
+                    self.is_broken = true;
+                    return Err(read_error(error, self.before + self.end as u64));
+                }
             }
         }
         let text = self.end.saturating_sub(DIGEST).max(self.hashed);
@@ -123,7 +137,6 @@ impl<'o> Text<'o> {
         let damaged = |what: &str| ObjectError::Damaged { offset: size, what: what.into() };
         let digest = self.window.get(..self.end).unwrap_or_default().last_chunk::<DIGEST>();
         match digest {
-            _ if size == 0 => Err(damaged("it is empty")),
             None => Err(damaged("it is too short to have a digest")),
             Some(_) if self.unread.get() > 0 => Err(damaged("the object goes on after its end")),
             Some(digest) if self.hasher.finalize()[..] == digest[..] => Ok(()),
