@@ -1,4 +1,4 @@
-//! As much HTTP/1.1 as etcd's JSON gateway needs: POST and GET over one kept connection,
+//! As much HTTP/1.1 as etcd's JSON gateway and the object stores need: requests over one kept connection,
 //! answers with a length, in chunks, or until the connection ends.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -14,6 +14,8 @@ pub(crate) struct Connection {
 /// An answer, its body still to be read.
 pub(crate) struct Answer<'c> {
     pub(crate) status: u16,
+    /// Names in lower case.
+    pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Body<'c>,
 }
 
@@ -46,35 +48,53 @@ impl Connection {
         token: Option<&str>,
         body: &[u8],
     ) -> io::Result<Answer<'_>> {
-        let authorization = token.map(|token| format!("Authorization: {token}\r\n")).unwrap_or_default();
-        let mut request =
-            format!("{method} {path} HTTP/1.1\r\nHost: etcd\r\n{authorization}Content-Length: {}\r\n\r\n", body.len())
-                .into_bytes();
-        request.extend_from_slice(body);
-        self.stream.get_mut().write_all(&request)?;
-        self.answer()
+        let authorization = token.map(|token| ("Authorization", token));
+        self.send(method, path, authorization.as_slice(), body)
     }
 
-    fn answer(&mut self) -> io::Result<Answer<'_>> {
+    /// Sends a request with `headers` and reads the answer up to its body.
+    pub(crate) fn send(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> io::Result<Answer<'_>> {
+        let host = self.stream.get_ref().peer_addr()?;
+        let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let mut request = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n{headers}").into_bytes();
+        request.extend_from_slice(format!("Content-Length: {}\r\n\r\n", body.len()).as_bytes());
+        request.extend_from_slice(body);
+        self.stream.get_mut().write_all(&request)?;
+        self.answer(method == "HEAD")
+    }
+
+    fn answer(&mut self, without_body: bool) -> io::Result<Answer<'_>> {
         let line = read_line(&mut self.stream)?;
         let status = line.split(' ').nth(1).and_then(|status| status.parse().ok());
         let status = status.ok_or_else(|| malformed(&line))?;
 
+        let mut headers = Vec::new();
         let mut framing = Framing::UntilClose;
         loop {
             let line = read_line(&mut self.stream)?;
             if line.is_empty() {
-                return Ok(Answer { status, body: Body { stream: &mut self.stream, framing } });
+                if without_body || status == 204 {
+                    framing = Framing::Length { left: 0 };
+                }
+                return Ok(Answer { status, headers, body: Body { stream: &mut self.stream, framing } });
             }
             let (name, value) = line.split_once(':').ok_or_else(|| malformed(&line))?;
-            match name.to_ascii_lowercase().as_str() {
+            let (name, value) = (name.to_ascii_lowercase(), value.trim());
+            match name.as_str() {
                 "content-length" => {
-                    let left = value.trim().parse().map_err(|_| malformed(&line))?;
+                    let left = value.parse().map_err(|_| malformed(&line))?;
                     framing = Framing::Length { left };
                 }
                 "transfer-encoding" => framing = Framing::Chunks { left: 0, ended: false },
                 _ => {}
             }
+            headers.push((name, value.to_owned()));
         }
     }
 }

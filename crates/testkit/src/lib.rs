@@ -8,6 +8,7 @@
 //! | [`client`] | talking to them |
 //! | [`judges`] | `bbolt check` and `etcdutl` as second opinions |
 //! | [`fixtures`] | what lies in `testdata/`, and the truth beside it |
+//! | [`stores`] | starting object stores: S3, Azure, Swift, GCS; a Vault; a slow network before any of them |
 //! | [`golden`] | database files of every version, and the truth beside them |
 //!
 //! Everything here panics when the test bed is broken (a server that is not installed, a
@@ -25,6 +26,7 @@ pub mod judges;
 pub mod member;
 pub mod ports;
 pub mod servers;
+pub mod stores;
 
 pub use client::{Client, ClientError, Compare, Op, Txn};
 pub use cluster::{Cluster, ClusterPlan};

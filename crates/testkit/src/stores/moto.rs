@@ -1,0 +1,95 @@
+//! moto: S3 with conditional puts and object lock, and KMS on the same port.
+
+use std::process::Command;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
+use super::answers::HttpAnswer;
+use super::server::{Server, installed};
+use crate::ports::Port;
+
+/// A running moto. It keeps everything in memory and takes any credentials.
+#[derive(Debug)]
+pub struct Moto {
+    port: Port,
+    _server: Server,
+}
+
+impl Moto {
+    /// Credentials to use; any would do.
+    pub const ACCESS_KEY: &str = "test";
+    /// The other half of them.
+    pub const SECRET_KEY: &str = "testtest";
+    /// The region in which it makes buckets and keys.
+    pub const REGION: &str = "us-east-1";
+
+    /// Starts one.
+    pub fn start() -> Moto {
+        let port = Port::reserve();
+        let mut server = Server::start(
+            "moto",
+            Command::new(installed("moto", "5.2").join("bin/python"))
+                .args(["-m", "moto.server", "-H", "127.0.0.1", "-p", &port.number().to_string()])
+                // Nobody's own settings, and no looking for credentials elsewhere.
+                .env("AWS_CONFIG_FILE", "/dev/null")
+                .env("AWS_SHARED_CREDENTIALS_FILE", "/dev/null"),
+        );
+        let address = port.address();
+        server.wait_until(|| HttpAnswer::of(address, "GET", "/", &[], b"").is_ok());
+        Moto { port, _server: server }
+    }
+
+    /// The URL of S3 (path style) and of KMS.
+    pub fn url(&self) -> String {
+        self.port.url()
+    }
+
+    /// Makes a bucket.
+    pub fn bucket(&self, name: &str) {
+        self.ask("PUT", &format!("/{name}"), &[], b"").done("making a bucket");
+    }
+
+    /// Makes a bucket whose objects can be retained; it keeps all versions.
+    pub fn bucket_with_lock(&self, name: &str) {
+        let lock = [("x-amz-bucket-object-lock-enabled", "true")];
+        self.ask("PUT", &format!("/{name}"), &lock, b"").done("making a bucket with lock");
+    }
+
+    /// Makes a key in KMS and gives back its ARN.
+    pub fn kms_key(&self) -> String {
+        let made = self.kms("CreateKey", r#"{"Description":"for tests"}"#).done("making a key").json();
+        made["KeyMetadata"]["Arn"].as_str().expect("a key has an ARN").to_owned()
+    }
+
+    /// What KMS itself makes of a ciphertext.
+    pub fn kms_decrypt(&self, ciphertext: &[u8]) -> Vec<u8> {
+        let request = serde_json::json!({ "CiphertextBlob": BASE64.encode(ciphertext) });
+        let plain = self.kms("Decrypt", &request.to_string()).done("decrypting").json();
+        BASE64.decode(plain["Plaintext"].as_str().expect("a plaintext")).expect("base64")
+    }
+
+    /// Takes a key out of use, or puts it back.
+    pub fn kms_disable(&self, key: &str) {
+        self.kms("DisableKey", &serde_json::json!({ "KeyId": key }).to_string()).done("disabling a key");
+    }
+
+    fn kms(&self, action: &str, request: &str) -> HttpAnswer {
+        let target = format!("TrentService.{action}");
+        let headers = [
+            ("Content-Type", "application/x-amz-json-1.1"),
+            ("X-Amz-Target", target.as_str()),
+            // The scope tells moto which service is meant; it checks no signature.
+            (
+                "Authorization",
+                "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/kms/aws4_request, SignedHeaders=host, Signature=0",
+            ),
+        ];
+        self.ask("POST", "/", &headers, request.as_bytes())
+    }
+
+    /// A request without a signature, which moto takes for whatever it says.
+    pub fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> HttpAnswer {
+        HttpAnswer::of(self.port.address(), method, path, headers, body).expect("moto answers")
+    }
+}
