@@ -14,6 +14,7 @@
 //! - [`fence`]: who may write, and which writer's objects count
 //! - [`catalogue`]: what an archive has; [`plan`]: what a restore reads of it; [`point`]: which state is meant
 //! - [`layout`]: archives that other systems keep
+//! - [`merge_plan`]: what is due to be put together
 //! - [`error`]: what can go wrong
 
 #![forbid(unsafe_code)]
@@ -27,6 +28,7 @@ pub mod fence;
 pub mod header;
 pub mod identity;
 pub mod layout;
+pub mod merge_plan;
 pub mod name;
 pub mod plan;
 pub mod point;
@@ -40,6 +42,7 @@ pub use entry::{Entry, Form, Layout};
 pub use error::Error;
 pub use header::{Header, Kind as ObjectKind};
 pub use identity::{Cluster, Epoch, LineageId};
+pub use merge_plan::{MergePlan, MergePolicy};
 pub use plan::{PlanError, Points, RestorePlan};
 pub use point::At;
 pub use read_at::ReadAt;

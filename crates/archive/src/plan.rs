@@ -18,11 +18,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use etcd_data::database::RevisionRange;
 use etcd_data::{Kind, Revision};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use store::Key;
 
 use crate::entry::Entry;
 use crate::identity::LineageId;
 
+pub(crate) use choose::rivals;
+pub(crate) use confirm::{Chain, confirm};
 pub use confirm::{Contradiction, Fault, Told};
 pub use points::{Hole, LineagePoints, Points};
 
@@ -83,10 +87,12 @@ pub struct Known {
     pub parents: BTreeMap<LineageId, Parent>,
     /// What opened fulls turned out to be.
     pub fulls: BTreeMap<Key, FullFacts>,
+    /// When the last changes of objects were seen, as their headers say. Copies of objects are younger than that.
+    pub seen: BTreeMap<Key, Timestamp>,
 }
 
 /// The point that a lineage came from.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parent {
     /// Of which lineage.
     pub lineage: LineageId,
@@ -212,14 +218,19 @@ impl Known {
         self.fulls.get(&full.key).map(|facts| facts.last).or(full.to)
     }
 
+    /// When the last change of an object happened, as far as is known.
+    pub fn time(&self, entry: &Entry) -> Timestamp {
+        self.seen.get(&entry.key).copied().unwrap_or_else(|| entry.time())
+    }
+
     /// The changes of a delta that count.
-    fn changes(&self, delta: &Entry) -> Option<RevisionRange> {
+    pub(crate) fn changes(&self, delta: &Entry) -> Option<RevisionRange> {
         let range = delta.changes()?;
         let until = self.counts_until.get(&delta.key).copied().unwrap_or(range.to);
         Some(RevisionRange { to: range.to.min(until), ..range }).filter(|range| range.from <= range.to)
     }
 
-    fn is_usable(&self, entry: &Entry) -> bool {
+    pub(crate) fn is_usable(&self, entry: &Entry) -> bool {
         !self.without.contains(&entry.key)
     }
 

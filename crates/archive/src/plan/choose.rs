@@ -215,7 +215,7 @@ fn carry_on(history: &History, mut reached: Revision, target: Revision, known: &
 
 /// Deltas that claim what the plan takes elsewhere: of the same level, or crossing an end of what is taken, which
 /// nothing does that was merged. In an archive that had one writer there are none.
-fn rivals(history: &History, parts: &[Part]) -> Vec<Entry> {
+pub(crate) fn rivals(history: &History, parts: &[Part]) -> Vec<Entry> {
     let is_rival = |delta: &&Entry| {
         let Some(range) = delta.changes() else { return false };
         let first = parts.partition_point(|part| part.take.to < range.from);

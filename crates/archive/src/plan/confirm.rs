@@ -83,25 +83,49 @@ impl RestorePlan {
         told: impl Fn(&Key) -> Option<&'t Told>,
         others: impl IntoIterator<Item = &'t Header>,
     ) -> Result<(), Contradiction> {
-        let read = |entry: &Entry| told(&entry.key).ok_or(Fault::Untold).map_err(|fault| fault_of(entry, fault));
-        for entry in self.objects() {
-            require_itself(entry, &read(entry)?.header, cluster).map_err(|fault| fault_of(entry, fault))?;
-        }
-        // A rival that is not of this history, or cannot be read, takes nothing from anybody.
-        let named = self.to_confirm().filter_map(|entry| Some((entry, &told(&entry.key)?.header)));
-        let trusted = named.filter(|(entry, header)| require_itself(entry, header, cluster).is_ok());
-        let reigns = Reigns::of(trusted.map(|(_, header)| header).chain(others));
-
-        require_authority(&reigns, &self.base, &read(&self.base)?.header, self.base.to)?;
-        let mut before = (&self.base, read(&self.base)?);
-        for Part { entry, take } in &self.deltas {
-            let told = read(entry)?;
-            require_authority(&reigns, entry, &told.header, Some(take.to))?;
-            require_link(before, (entry, told))?;
-            before = (entry, told);
-        }
-        Ok(())
+        confirm(Chain { base: Some(&self.base), deltas: &self.deltas, rivals: &self.rivals }, cluster, told, others)
     }
+}
+
+/// Objects that follow on each other, and those that claim the same.
+pub(crate) struct Chain<'p> {
+    pub(crate) base: Option<&'p Entry>,
+    pub(crate) deltas: &'p [Part],
+    pub(crate) rivals: &'p [Entry],
+}
+
+/// Whether a chain is what it seems to be.
+pub(crate) fn confirm<'t>(
+    chain: Chain<'_>,
+    cluster: &Cluster,
+    told: impl Fn(&Key) -> Option<&'t Told>,
+    others: impl IntoIterator<Item = &'t Header>,
+) -> Result<(), Contradiction> {
+    let whole = chain.base.map(|base| (base, base.to));
+    let parts = chain.deltas.iter().map(|part| (&part.entry, Some(part.take.to)));
+    let objects: Vec<(&Entry, Option<Revision>)> = whole.into_iter().chain(parts).collect();
+
+    let mut line = Vec::new();
+    for &(entry, to) in &objects {
+        let told = told(&entry.key).ok_or(Fault::Untold).map_err(|fault| fault_of(entry, fault))?;
+        require_itself(entry, &told.header, cluster).map_err(|fault| fault_of(entry, fault))?;
+        line.push((entry, to, told));
+    }
+    // A rival that is not of this history, or cannot be read, takes nothing from anybody.
+    let rivals = chain.rivals.iter().filter_map(|rival| Some((rival, &told(&rival.key)?.header)));
+    let trusted = rivals.filter(|(rival, header)| require_itself(rival, header, cluster).is_ok());
+    let headers = line.iter().map(|(_, _, told)| &told.header).chain(trusted.map(|(_, header)| header));
+    let reigns = Reigns::of(headers.chain(others));
+
+    for &(entry, to, told) in &line {
+        require_authority(&reigns, entry, &told.header, to)?;
+    }
+    for pair in line.windows(2) {
+        if let [(before, _, old), (after, _, new)] = *pair {
+            require_link((before, old), (after, new))?;
+        }
+    }
+    Ok(())
 }
 
 impl Known {
