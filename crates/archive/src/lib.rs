@@ -15,6 +15,7 @@
 //! - [`catalogue`]: what an archive has; [`plan`]: what a restore reads of it; [`point`]: which state is meant
 //! - [`layout`]: archives that other systems keep
 //! - [`merge_plan`]: what is due to be put together
+//! - [`retention`]: what can be deleted
 //! - [`error`]: what can go wrong
 
 #![forbid(unsafe_code)]
@@ -33,6 +34,7 @@ pub mod name;
 pub mod plan;
 pub mod point;
 pub mod read_at;
+pub mod retention;
 #[cfg(test)]
 mod sketch;
 
@@ -46,3 +48,4 @@ pub use merge_plan::{MergePlan, MergePolicy};
 pub use plan::{PlanError, Points, RestorePlan};
 pub use point::At;
 pub use read_at::ReadAt;
+pub use retention::{Policy, RetentionPlan};

@@ -237,7 +237,7 @@ fn a_dry_run_reads_like_this() {
 fn gardener(name: &str) -> Entry {
     let parts: Vec<&str> = name.split('.').next().unwrap().split('-').collect();
     let [kind, from, to, time] = parts[..] else { panic!("{name}") };
-    let taken = jiff::Timestamp::from_second(time.parse().unwrap()).unwrap();
+    let taken = Timestamp::from_second(time.parse().unwrap()).unwrap();
     let from = Revision(from.parse().unwrap());
     Entry {
         key: Key::parse(format!("v2/{name}")).unwrap(),

@@ -1,0 +1,467 @@
+//! What can be deleted of an archive, and why.
+//!
+//! Rules say which fulls are kept; whatever any rule keeps stays, with the deltas that carry it on. Above every rule
+//! stands what no policy can give up: the newest point that is proven, with all that leads to it and all that came
+//! after it; what nobody has proven takes no slot from what is; and where nothing is proven, nothing is deleted.
+//!
+//! Deltas go before the fulls that they follow on, the last ones first, so whoever dies in between leaves shorter
+//! chains and no holes. Every decision has its reason, for `prune --dry-run`.
+
+mod display;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use etcd_data::Revision;
+use jiff::{SignedDuration, Timestamp};
+use store::{Key, Retention};
+
+use crate::catalogue::{Catalogue, History};
+use crate::entry::Entry;
+use crate::merge_plan;
+use crate::plan::{Known, RestorePlan, Wanted};
+
+pub use rules::{Generations, Rule};
+
+/// What is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// A full that any of these keeps is kept. Without any rule, every point is.
+    pub rules: Vec<Rule>,
+    /// How many of the newest proven fulls are kept in any case. At least one is.
+    pub minimum: u32,
+    /// Which deltas are kept besides.
+    pub deltas: Deltas,
+    /// Only objects whose names begin with this are subject to the rules.
+    pub prefix: String,
+    /// How old what cannot be used must be before it is deleted.
+    pub failed_grace: SignedDuration,
+    /// How long deltas stay after what they were merged into was written: restores may still be reading them.
+    pub merged_grace: SignedDuration,
+}
+
+/// Which deltas are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deltas {
+    /// Those that follow on a full that is kept, up to the next full.
+    WithFulls,
+    /// Of those, the chains whose last change is no older than this. A chain is never cut in the middle.
+    For(SignedDuration),
+}
+
+/// What is known of an archive, besides what is listed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ground {
+    /// What was learned of its objects: those that cannot be used are in [`Known::without`].
+    pub known: Known,
+    /// The objects that are proven, to whichever level is asked for.
+    pub proven: BTreeSet<Key>,
+    /// What keeps objects from being deleted, where the listing does not tell.
+    pub retained: BTreeMap<Key, Retention>,
+}
+
+/// What is to be deleted, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetentionPlan {
+    /// On every object that holds records: history by history, fulls before deltas.
+    pub decisions: Vec<Decision>,
+    /// What else goes: notes and proofs of what is no longer there.
+    pub asides: Vec<Key>,
+    /// How many objects are none of ours. They are left alone.
+    pub strangers: usize,
+    order: Vec<usize>,
+}
+
+/// What is done with an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// The object.
+    pub entry: Entry,
+    /// What is done with it.
+    pub verdict: Verdict,
+}
+
+/// What is done with an object, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It stays.
+    Keep(Vec<Reason>),
+    /// It goes.
+    Delete(Cause),
+    /// It would go, but cannot yet.
+    Blocked(Cause, Block),
+}
+
+/// Why an object stays.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// The newest proven point needs it.
+    NewestProven,
+    /// It is younger than the newest proven full, so nothing replaces it yet.
+    AfterNewestProven,
+    /// It is one of the newest proven fulls that are always kept.
+    Minimum,
+    /// This rule keeps it.
+    Rule(Rule),
+    /// It carries on a full that is kept.
+    Chain,
+    /// The policy is not about objects of its name.
+    NotSubject,
+    /// The policy keeps every point.
+    NoRule,
+}
+
+/// Why an object goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cause {
+    /// No rule keeps it.
+    Expired,
+    /// All of it is in another that is proven.
+    Merged {
+        /// In which.
+        into: Key,
+    },
+    /// It cannot be used: it is damaged, or not what it seems.
+    Failed,
+}
+
+/// Why an object cannot go yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Block {
+    /// Nothing in the archive is proven.
+    NothingProven,
+    /// The store keeps it until then.
+    RetainedUntil(Timestamp),
+    /// Somebody holds it.
+    LegalHold,
+    /// It is not old enough.
+    Grace {
+        /// When it will be.
+        until: Timestamp,
+    },
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            rules: Vec::new(),
+            minimum: 1,
+            deltas: Deltas::WithFulls,
+            prefix: String::new(),
+            failed_grace: SignedDuration::from_hours(7 * 24),
+            merged_grace: SignedDuration::from_hours(1),
+        }
+    }
+}
+
+impl Policy {
+    /// Gardener's `Exponential`: the newest full of every hour of today, every day of a week, every week of a month;
+    /// deltas of old chains for `deltas`.
+    pub fn exponential(deltas: SignedDuration) -> Self {
+        Self { rules: vec![Rule::Exponential], deltas: Deltas::For(deltas), ..Self::default() }
+    }
+
+    /// Gardener's `LimitBased`: the newest `fulls`; deltas of old chains for `deltas`.
+    pub fn limit_based(fulls: u32, deltas: SignedDuration) -> Self {
+        Self { rules: vec![Rule::Number(fulls)], deltas: Deltas::For(deltas), ..Self::default() }
+    }
+
+    /// OpenShift's `RetentionNumber`.
+    pub fn retention_number(backups: u32) -> Self {
+        Self { rules: vec![Rule::Number(backups)], ..Self::default() }
+    }
+
+    /// OpenShift's `RetentionSize`. Unlike there, the newest stays however large it is.
+    pub fn retention_size(gibibytes: u32) -> Self {
+        Self { rules: vec![Rule::SizeBytes(u64::from(gibibytes) << 30)], ..Self::default() }
+    }
+
+    /// What K3s does with the snapshots whose names begin with `base_name`.
+    pub fn k3s(base_name: &str, snapshots: u32) -> Self {
+        Self { rules: vec![Rule::Number(snapshots)], prefix: base_name.into(), ..Self::default() }
+    }
+}
+
+impl RetentionPlan {
+    /// What `policy` leaves of `catalogue` at `now`.
+    pub fn choose(catalogue: &Catalogue, policy: &Policy, ground: &Ground, now: Timestamp) -> Self {
+        let keeps = Keeps::choose(catalogue, policy, ground, now);
+        let mut decisions = Vec::new();
+        for history in &catalogue.histories {
+            let merged = merged(history, policy, ground, now);
+            for entry in history.fulls().iter().chain(history.deltas()) {
+                let verdict = verdict(entry, &keeps, merged.get(&entry.key), policy, ground, now);
+                let verdict = held_back(catalogue, entry, verdict, &keeps, ground, now);
+                decisions.push(Decision { entry: entry.clone(), verdict });
+            }
+        }
+        let (order, asides) = (order(&decisions), asides(catalogue, &decisions, policy, now));
+        Self { decisions, asides, strangers: catalogue.strangers.len(), order }
+    }
+
+    /// The objects to delete, in the order in which they are deleted. Whoever stops in between leaves everything
+    /// that is kept restorable.
+    pub fn deletions(&self) -> impl Iterator<Item = &Key> {
+        let records = self.order.iter().filter_map(|at| self.decisions.get(*at));
+        records.map(|decision| &decision.entry.key).chain(&self.asides)
+    }
+
+    /// The bytes that deleting frees, without notes and proofs.
+    pub fn freed_bytes(&self) -> u64 {
+        let gone = self.decisions.iter().filter(|decision| decision.verdict.is_delete());
+        gone.map(|decision| decision.entry.size_bytes).fold(0, u64::saturating_add)
+    }
+}
+
+impl Verdict {
+    fn is_delete(&self) -> bool {
+        matches!(self, Self::Delete(_))
+    }
+}
+
+/// What is kept, by key, and why.
+struct Keeps {
+    reasons: BTreeMap<Key, Vec<Reason>>,
+    has_proven: bool,
+}
+
+impl Keeps {
+    fn choose(catalogue: &Catalogue, policy: &Policy, ground: &Ground, now: Timestamp) -> Self {
+        let mut keeps = Self { reasons: BTreeMap::new(), has_proven: false };
+        keeps.protect_newest(catalogue, ground);
+        keeps.apply_rules(catalogue, policy, ground, now);
+        for history in &catalogue.histories {
+            keeps.carry_on(history, policy, ground, now);
+        }
+        keeps
+    }
+
+    fn add(&mut self, entry: &Entry, reason: Reason) {
+        let reasons = self.reasons.entry(entry.key.clone()).or_default();
+        if !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    }
+
+    /// The newest point that is proven, what leads to it, and everything after the full that it begins with.
+    fn protect_newest(&mut self, catalogue: &Catalogue, ground: &Ground) {
+        let unproven = catalogue.entries().filter(|entry| !ground.proven.contains(&entry.key));
+        let mut known = ground.known.clone();
+        known.without.extend(unproven.map(|entry| entry.key.clone()));
+        let Ok(plan) = RestorePlan::choose(catalogue, &Wanted::default(), &known) else { return };
+        self.has_proven = true;
+        plan.objects().for_each(|entry| self.add(entry, Reason::NewestProven));
+        let base = ground.known.last(&plan.base);
+        for history in catalogue.histories.iter().filter(|history| history.lineage >= plan.base.lineage) {
+            let is_newer = history.lineage > plan.base.lineage;
+            let after = |entry: &&Entry| {
+                let end = if entry.is_full() { ground.known.last(entry) } else { entry.to };
+                // Where names tell no revisions, the order is that of time.
+                is_newer || if end.is_some() && base.is_some() { end > base } else { entry.time() > plan.base.time() }
+            };
+            let usable = history.fulls().iter().chain(history.deltas()).filter(|entry| ground.known.is_usable(entry));
+            usable.filter(after).for_each(|entry| self.add(entry, Reason::AfterNewestProven));
+        }
+    }
+
+    fn apply_rules(&mut self, catalogue: &Catalogue, policy: &Policy, ground: &Ground, now: Timestamp) {
+        let is_subject = |entry: &&Entry| entry.name.starts_with(&policy.prefix);
+        catalogue.entries().filter(|entry| !is_subject(entry)).for_each(|entry| self.add(entry, Reason::NotSubject));
+        if policy.rules.is_empty() {
+            catalogue.entries().for_each(|entry| self.add(entry, Reason::NoRule));
+        }
+        let all = catalogue.histories.iter().flat_map(|history| history.fulls());
+        let usable = all.filter(is_subject).filter(|full| ground.known.is_usable(full));
+        let mut fulls: Vec<&Entry> = usable.collect();
+        fulls.sort_by(|a, b| (b.time(), &b.name).cmp(&(a.time(), &a.name)));
+        let proven: Vec<&Entry> = fulls.iter().filter(|full| ground.proven.contains(&full.key)).copied().collect();
+
+        let minimum = policy.minimum.max(1) as usize;
+        proven.iter().take(minimum).for_each(|full| self.add(full, Reason::Minimum));
+        for rule in &policy.rules {
+            // Once among all, and once among those that are proven: what is not takes no slot from what is.
+            for full in rule.keeps(&fulls, now).into_iter().chain(rule.keeps(&proven, now)) {
+                self.add(full, Reason::Rule(rule.clone()));
+            }
+            if let Rule::Window(span) = rule {
+                for kept in within_window(catalogue, ground, *span, now) {
+                    self.add(kept, Reason::Rule(rule.clone()));
+                }
+            }
+        }
+    }
+
+    /// The deltas that carry on what is kept.
+    fn carry_on(&mut self, history: &History, policy: &Policy, ground: &Ground, now: Timestamp) {
+        let mut fulls: Vec<(Revision, &Entry)> = Vec::new();
+        let usable = history.fulls().iter().filter(|full| ground.known.is_usable(full));
+        fulls.extend(usable.filter_map(|full| Some((ground.known.last(full)?, full))));
+        fulls.sort_by_key(|(last, _)| *last);
+        let youngest = youngest_of_chains(history, &fulls);
+        for delta in history.deltas() {
+            let carried = carried(&fulls, delta);
+            let mut kept = carried.clone().filter(|at| fulls.get(*at).is_some_and(|(_, full)| self.is_kept(full)));
+            let is_young = |at: usize| match policy.deltas {
+                Deltas::WithFulls => true,
+                Deltas::For(span) => youngest.get(&at).is_some_and(|time| *time >= before(now, span)),
+            };
+            if kept.any(is_young) {
+                self.add(delta, Reason::Chain);
+            }
+        }
+    }
+
+    fn is_kept(&self, entry: &Entry) -> bool {
+        self.reasons.contains_key(&entry.key)
+    }
+}
+
+/// The fulls, by their place, that a delta carries on: the last one before it, and those in the middle of it.
+fn carried(fulls: &[(Revision, &Entry)], delta: &Entry) -> std::ops::Range<usize> {
+    let Some(range) = delta.changes() else { return 0..0 };
+    let first = fulls.partition_point(|(last, _)| last.next() < range.from);
+    let end = fulls.partition_point(|(last, _)| *last < range.to);
+    let begins_at_one = fulls.get(first).is_some_and(|(last, _)| last.next() == range.from);
+    (if begins_at_one { first } else { first.saturating_sub(1) })..end
+}
+
+/// When the last change came that carries a full on, by the place of the full.
+fn youngest_of_chains(history: &History, fulls: &[(Revision, &Entry)]) -> BTreeMap<usize, Timestamp> {
+    let mut youngest: BTreeMap<usize, Timestamp> = BTreeMap::new();
+    for delta in history.deltas() {
+        for at in carried(fulls, delta) {
+            let time = youngest.entry(at).or_insert(delta.time());
+            *time = delta.time().max(*time);
+        }
+    }
+    youngest
+}
+
+/// What every moment of the last `span` needs: in each history that was going on in it, the last full before it and
+/// everything after that.
+fn within_window<'c>(
+    catalogue: &'c Catalogue,
+    ground: &Ground,
+    span: SignedDuration,
+    now: Timestamp,
+) -> Vec<&'c Entry> {
+    let start = before(now, span);
+    let mut kept = Vec::new();
+    let begins = |history: &History| history.fulls().iter().map(Entry::time).min();
+    for (at, history) in catalogue.histories.iter().enumerate() {
+        let next_begins = catalogue.histories.iter().skip(at + 1).filter_map(begins).min();
+        let all = || history.fulls().iter().chain(history.deltas());
+        let is_over = next_begins.is_some_and(|next| next <= start) && all().all(|entry| entry.time() <= start);
+        if is_over {
+            continue;
+        }
+        let earlier = history.fulls().iter().filter(|full| full.time() <= start && ground.known.is_usable(full));
+        let order = |full: &&Entry| (ground.known.last(full), full.time());
+        let base = earlier.clone().filter(|full| ground.proven.contains(&full.key)).max_by_key(order);
+        let base = base.or_else(|| earlier.max_by_key(order)).map(|full| order(&full));
+        let is_after = |entry: &Entry| match base {
+            None => true,
+            Some((Some(last), _)) => entry.to > Some(last) || (entry.is_full() && entry.to == Some(last)),
+            Some((None, time)) => entry.time() >= time,
+        };
+        kept.extend(all().filter(|entry| ground.known.is_usable(entry) && is_after(entry)));
+    }
+    kept
+}
+
+/// Deltas that lie wholly in one that is proven and no longer new, and in which.
+fn merged(history: &History, policy: &Policy, ground: &Ground, now: Timestamp) -> BTreeMap<Key, Key> {
+    let stays =
+        |whole: &Entry| ground.proven.contains(&whole.key) && whole.modified <= before(now, policy.merged_grace);
+    let merged = merge_plan::merged(history, &ground.known, stays);
+    merged.into_iter().map(|merged| (merged.entry.key, merged.into)).collect()
+}
+
+fn verdict(
+    entry: &Entry,
+    keeps: &Keeps,
+    merged: Option<&Key>,
+    policy: &Policy,
+    ground: &Ground,
+    now: Timestamp,
+) -> Verdict {
+    let reasons = keeps.reasons.get(&entry.key);
+    let is_needed = |reason: &Reason| matches!(reason, Reason::NewestProven | Reason::NotSubject);
+    if let Some(reasons) = reasons.filter(|reasons| reasons.iter().any(is_needed)) {
+        return Verdict::Keep(reasons.clone());
+    }
+    if !ground.known.is_usable(entry) {
+        let until = entry.modified.checked_add(policy.failed_grace).unwrap_or(Timestamp::MAX);
+        return if until <= now {
+            Verdict::Delete(Cause::Failed)
+        } else {
+            blocked(Cause::Failed, Block::Grace { until })
+        };
+    }
+    match (merged, reasons) {
+        (Some(into), _) => Verdict::Delete(Cause::Merged { into: into.clone() }),
+        (None, Some(reasons)) => Verdict::Keep(reasons.clone()),
+        (None, None) => Verdict::Delete(Cause::Expired),
+    }
+}
+
+/// A deletion that is not possible yet says so.
+fn held_back(
+    catalogue: &Catalogue,
+    entry: &Entry,
+    verdict: Verdict,
+    keeps: &Keeps,
+    ground: &Ground,
+    now: Timestamp,
+) -> Verdict {
+    let Verdict::Delete(cause) = verdict else { return verdict };
+    if !keeps.has_proven {
+        return blocked(cause, Block::NothingProven);
+    }
+    let retentions = [ground.retained.get(&entry.key).copied(), catalogue.retention(&entry.key)];
+    let held = retentions.iter().flatten();
+    if held.clone().any(|retention| retention.legal_hold) {
+        return blocked(cause, Block::LegalHold);
+    }
+    match held.filter_map(|retention| retention.until).max().filter(|until| *until > now) {
+        Some(until) => blocked(cause, Block::RetainedUntil(until)),
+        None => Verdict::Delete(cause),
+    }
+}
+
+fn blocked(cause: Cause, block: Block) -> Verdict {
+    Verdict::Blocked(cause, block)
+}
+
+/// Deltas before fulls, the last deltas first, the oldest fulls first.
+fn order(decisions: &[Decision]) -> Vec<usize> {
+    let gone = decisions.iter().enumerate().filter(|(_, decision)| decision.verdict.is_delete());
+    let (mut fulls, mut deltas): (Vec<usize>, Vec<usize>) =
+        gone.map(|(at, _)| at).partition(|at| decisions.get(*at).is_some_and(|decision| decision.entry.is_full()));
+    let end = |at: &usize| decisions.get(*at).map(|decision| (decision.entry.to, decision.entry.level()));
+    deltas.sort_by_key(|at| std::cmp::Reverse(end(at)));
+    fulls.sort_by_key(|at| decisions.get(*at).map(|decision| decision.entry.time()));
+    deltas.append(&mut fulls);
+    deltas
+}
+
+/// Notes whose full goes, or has gone some time ago, and proofs of nothing that stays.
+fn asides(catalogue: &Catalogue, decisions: &[Decision], policy: &Policy, now: Timestamp) -> Vec<Key> {
+    let gone = decisions.iter().filter(|decision| decision.verdict.is_delete());
+    let gone: BTreeSet<&Key> = gone.map(|decision| &decision.entry.key).collect();
+    let notes = catalogue.notes.iter().filter(|note| gone.contains(&note.about));
+    let is_old = |modified: Timestamp| modified <= before(now, policy.failed_grace);
+    let lone = catalogue.lone_notes().filter(|note| is_old(note.modified));
+    let stays = decisions.iter().filter(|decision| !decision.verdict.is_delete());
+    let oldest = stays.map(|decision| decision.entry.modified).min();
+    let proofs = catalogue.proofs.iter().filter(|proof| oldest.is_some_and(|oldest| proof.modified < oldest));
+    let notes = notes.chain(lone).map(|note| note.key.clone());
+    notes.chain(proofs.filter(|proof| is_old(proof.modified)).map(|proof| proof.key.clone())).collect()
+}
+
+/// `span` before `now`, or the beginning of time.
+fn before(now: Timestamp, span: SignedDuration) -> Timestamp {
+    now.checked_sub(span).unwrap_or(Timestamp::MIN)
+}
