@@ -49,6 +49,8 @@ pub struct History {
     fulls: Vec<Entry>,
     /// By their first revision, then by their last.
     deltas: Vec<Entry>,
+    /// How far the deltas up to each reach.
+    reach: Vec<Revision>,
 }
 
 /// An object beside those that hold records.
@@ -198,6 +200,14 @@ impl History {
         self.deltas.iter().filter(move |delta| delta.level() == Some(level))
     }
 
+    /// Its deltas that may have something of `range`, and all of them that do.
+    pub(crate) fn deltas_about(&self, range: RevisionRange) -> &[Entry] {
+        let first = self.reach.partition_point(|reach| *reach < range.from);
+        let is_before_end = |delta: &Entry| delta.changes().is_none_or(|changes| changes.from <= range.to);
+        let end = self.deltas.partition_point(is_before_end);
+        self.deltas.get(first..end).unwrap_or_default()
+    }
+
     /// Whether nothing of it holds records.
     pub fn is_empty(&self) -> bool {
         self.fulls.is_empty() && self.deltas.is_empty()
@@ -216,6 +226,12 @@ impl History {
             let order = |delta: &Entry| delta.changes().map(|range| (range.from, range.to));
             order(a).cmp(&order(b)).then_with(|| a.key.cmp(&b.key))
         });
+        let mut reach = Revision(0);
+        let furthest = self.deltas.iter().map(|delta| {
+            reach = reach.max(delta.to.unwrap_or_default());
+            reach
+        });
+        self.reach = furthest.collect();
     }
 }
 

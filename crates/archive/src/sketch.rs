@@ -36,26 +36,30 @@ pub(crate) fn catalogue(sketch: &str) -> Catalogue {
 /// What a store would list of it.
 pub(crate) fn listing(sketch: &str) -> Vec<Info> {
     let lineages = sketch.split('|').enumerate();
-    lineages.flat_map(|(at, objects)| objects.split_whitespace().map(move |object| listed(at, object))).collect()
+    let of = |(at, objects): (usize, &str)| -> Vec<Info> {
+        let lineage = lineage(at);
+        objects.split_whitespace().map(|object| listed(&lineage, object)).collect()
+    };
+    lineages.flat_map(of).collect()
 }
 
 /// The key of an object of a sketch.
 pub(crate) fn key(lineage_index: usize, object: &str) -> Key {
-    listed(lineage_index, object).key
+    listed(&lineage(lineage_index), object).key
 }
 
-fn listed(at: usize, object: &str) -> Info {
+fn listed(lineage: &LineageId, object: &str) -> Info {
     let (level, range) = object.split_once(':').unwrap_or(("0", object));
     let (from, to) = range.split_once('-').unwrap();
     let (from, to): (i64, i64) = (from.parse().unwrap(), to.parse().unwrap());
     let name = match from {
         0 => {
             let name = FullName { revision: Revision(to), time: moment(to), form: FullForm::Logical };
-            Name::Full(lineage(at), name)
+            Name::Full(lineage.clone(), name)
         }
         _ => {
             let name = DeltaName { level: level.parse().unwrap(), from: Revision(from), to: Revision(to) };
-            Name::Delta(lineage(at), name)
+            Name::Delta(lineage.clone(), name)
         }
     };
     let size_bytes = if from == 0 { to * 10 } else { (to - from + 1) * 100 };

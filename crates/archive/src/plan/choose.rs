@@ -191,7 +191,8 @@ fn chain(history: &History, base: &Entry, target: Revision, known: &Known) -> Op
 
 /// The fewest deltas that lead from `reached` to `target`.
 fn carry_on(history: &History, mut reached: Revision, target: Revision, known: &Known) -> Option<Vec<Part>> {
-    let usable = history.deltas().iter().filter(|delta| known.is_usable(delta));
+    let missing = RevisionRange { from: reached.next(), to: target };
+    let usable = history.deltas_about(missing).iter().filter(|delta| known.is_usable(delta));
     let mut deltas = usable.filter_map(|delta| Some((delta, known.changes(delta)?))).peekable();
     let mut parts = Vec::new();
     let mut best: Option<(&Entry, RevisionRange)> = None;
@@ -223,7 +224,9 @@ pub(crate) fn rivals(history: &History, parts: &[Part]) -> Vec<Entry> {
         let is_part = touched.clone().any(|part| part.entry.key == delta.key);
         !is_part && touched.any(|part| part.entry.level() == delta.level() || crosses(&part.entry, range))
     };
-    history.deltas().iter().filter(is_rival).cloned().collect()
+    let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return Vec::new() };
+    let taken = RevisionRange { from: first.take.from, to: last.take.to };
+    history.deltas_about(taken).iter().filter(is_rival).cloned().collect()
 }
 
 fn crosses(part: &Entry, range: RevisionRange) -> bool {
