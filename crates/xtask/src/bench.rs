@@ -3,9 +3,11 @@
 //! Machines differ, and one machine differs from hour to hour, so everything that is compared runs in turn within
 //! one call, and what is told is the median.
 
+mod catalogue;
 mod engine;
 mod measure;
 mod workload;
 
+pub(crate) use catalogue::catalogue;
 pub(crate) use engine::engine;
 pub(crate) use measure::measured;

@@ -20,6 +20,8 @@ usage: cargo xtask COMMAND
   golden    write testdata/golden anew, with real servers
   bench engine [GIB]
             measure the engine on databases of 1 and 4 GiB, or of one size
+  bench catalogue
+            measure what is decided about a listing of 100,000 objects
   help      this text
 
 The cache is $REFLOAT_CACHE, or else ~/.cache/refloat.";
@@ -40,6 +42,7 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
     match arguments.as_slice() {
         ["bench"] | ["bench", "engine"] => bench::engine(&[1, 4], 5)?,
         ["bench", "engine", gib] => bench::engine(&[gib.parse()?], 5)?,
+        ["bench", "catalogue"] => bench::catalogue()?,
         ["measured", command @ ..] => return bench::measured(command),
         ["servers"] => servers::install()?,
         ["golden"] => golden::make()?,
