@@ -4,6 +4,10 @@
 //! everything after C. From 3.4.34, 3.5.16 and 3.6.0 on, servers also keep a deletion at C itself, until the next
 //! compaction, so that who watches from C on is told of it.
 //!
+//! No server lets one transaction change a key twice, so that a key has one newest record. Where a file has it all the
+//! same, made by hand, the last change is the newest; servers that keep a last deletion would keep that of a key put,
+//! deleted and put again at C, and lose the key.
+//!
 //! To know the newest record of a key, one pass goes through the records up to C backwards and remembers the keys
 //! that it came by (20 to 39 bytes per key, see [`crate::fingerprint`]). What it leaves behind is one bit per record.
 

@@ -3,15 +3,17 @@
 //! The key space comes in layers: a file, what the log beside it is ahead by, what an archive carries it forward by.
 //! Each follows on the one before, so whoever reads the key space sees one sequence.
 
+use std::mem;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use bolt_file::BoltFile;
+use bolt_file::scan;
 pub use bolt_file::scan::Direction;
-use bolt_file::scan::{self, KeyRange, Span, SpanReader};
-use bolt_file::{BoltFile, Bucket};
 
 use crate::error::{Error, RecordFault};
 use crate::key_value::KeyValue;
+use crate::layer::{Layer, Part};
 use crate::records::Records;
 use crate::revision::{RevKey, Revision};
 use crate::tables::{KEY, Tables, printable};
@@ -19,23 +21,9 @@ use crate::tables::{KEY, Tables, printable};
 /// A database: layers of records, each after those of the layer before, and the tables.
 #[derive(Clone)]
 pub struct Database {
-    /// The file that it began with, if there is one.
-    file: Option<BoltFile>,
+    /// Only the first may be a file.
     layers: Vec<Layer>,
     tables: Tables,
-}
-
-/// Records of one origin, as far as they count.
-#[derive(Clone)]
-struct Layer {
-    revisions: RevisionRange,
-    origin: Origin,
-}
-
-#[derive(Clone)]
-enum Origin {
-    File(Box<Bucket>),
-    Elsewhere(Arc<dyn Records>),
 }
 
 /// One record of the key space, as it is stored.
@@ -86,7 +74,13 @@ impl RevisionRange {
         Self { from: self.from.max(other.from), to: self.to.min(other.to) }
     }
 
-    fn has(&self, at: RevKey) -> bool {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.from > self.to
+    }
+
+    /// Whether `at` is of one of them.
+    pub fn has(&self, at: RevKey) -> bool {
         (self.from..=self.to).contains(&at.main)
     }
 }
@@ -110,26 +104,23 @@ impl Database {
     pub fn open(file: BoltFile) -> Result<Self, Error> {
         let key = file.bucket(KEY)?.ok_or(Error::NoKeySpace)?;
         let tables = Tables::read(&file)?;
-        let layer = Layer { revisions: RevisionRange::ALL, origin: Origin::File(Box::new(key)) };
-        Ok(Self { file: Some(file), layers: vec![layer], tables })
+        Ok(Self { layers: vec![Layer::of_file(key)], tables })
     }
 
     /// A database without a record, and with `tables`.
     pub fn empty(tables: Tables) -> Self {
-        Self { file: None, layers: Vec::new(), tables }
+        Self { layers: Vec::new(), tables }
     }
 
     /// This database without what comes after `last`. What it began with stays its file.
     pub fn cut_after(mut self, last: Revision) -> Self {
-        for layer in &mut self.layers {
-            layer.revisions = layer.revisions.within(&RevisionRange::up_to(last));
-        }
+        self.layers = self.layers.into_iter().map(|layer| layer.cut_after(last)).collect();
         self
     }
 
-    /// This database, and after its records those of `records` that are of `revisions`.
+    /// This database, and after its records those of `records` that are of `revisions`, all of which are to be there.
     pub fn followed_by(mut self, revisions: RevisionRange, records: Arc<dyn Records>) -> Self {
-        self.layers.push(Layer { revisions, origin: Origin::Elsewhere(records) });
+        self.layers.push(Layer::elsewhere(revisions, records));
         self
     }
 
@@ -140,15 +131,12 @@ impl Database {
 
     /// The file that it began with, if it was one.
     pub fn file(&self) -> Option<&BoltFile> {
-        self.file.as_ref()
+        self.layers.first()?.file()
     }
 
     /// What comes after the file.
     pub fn additions(&self) -> impl Iterator<Item = &dyn Records> {
-        self.layers.iter().filter_map(|layer| match &layer.origin {
-            Origin::File(_) => None,
-            Origin::Elsewhere(records) => Some(&**records),
-        })
+        self.layers.iter().filter_map(Layer::records)
     }
 
     /// The tables.
@@ -158,19 +146,15 @@ impl Database {
 
     /// About how many bytes there are to read.
     pub fn size_bytes(&self) -> u64 {
-        let sizes = self.layers.iter().map(|layer| match &layer.origin {
-            Origin::File(key) => key.file().used_bytes(),
-            Origin::Elsewhere(records) => records.size_bytes(),
-        });
-        sizes.sum()
+        self.layers.iter().map(Layer::size_bytes).sum()
     }
 
     /// The size of a page in a new file.
     pub fn page_size(&self) -> u32 {
-        self.file.as_ref().map_or(USUAL_PAGE_SIZE, |file| file.layout().page_size)
+        self.file().map_or(USUAL_PAGE_SIZE, |file| file.layout().page_size)
     }
 
-    /// The revision of the last record, if there is one.
+    /// The last record, if there is one.
     pub fn last_record(&self) -> Result<Option<RevKey>, Error> {
         for layer in self.layers.iter().rev() {
             if let Some(last) = layer.last()? {
@@ -180,15 +164,22 @@ impl Database {
         Ok(None)
     }
 
+    /// The last record of the file that it began with. After that, every revision is to be there.
+    pub(crate) fn last_of_file(&self) -> Result<Option<RevKey>, Error> {
+        self.layers.first().filter(|layer| layer.file().is_some()).map_or(Ok(None), Layer::last)
+    }
+
+    /// The revision that it is to go up to, where whoever put it together said so.
+    pub(crate) fn promised(&self) -> Option<Revision> {
+        let last = self.layers.iter().map(Layer::revisions).rfind(|revisions| !revisions.is_empty())?;
+        Some(last.to).filter(|&to| to < RevisionRange::ALL.to)
+    }
+
     /// The record called `at`, if there is one. Reads a handful of pages of a file, or all of what is kept elsewhere.
     pub fn record(&self, at: RevKey) -> Result<Option<Vec<u8>>, Error> {
-        for layer in self.layers.iter().filter(|layer| layer.revisions.has(at)) {
-            let found = match &layer.origin {
-                Origin::File(key) => key.get(&at.encode())?,
-                Origin::Elsewhere(records) => record_in(&**records, at)?,
-            };
-            if found.is_some() {
-                return Ok(found);
+        for layer in &self.layers {
+            if let Some(found) = layer.get(at)? {
+                return Ok(Some(found));
             }
         }
         Ok(None)
@@ -222,165 +213,30 @@ impl Database {
         step: impl Fn(&mut P, &[u8], &[u8]) -> Result<Next, Error> + Sync,
         take: impl FnMut(P) -> Result<ControlFlow<()>, E>,
     ) -> Result<(), E> {
-        let parts = self.parts(range, direction)?;
-        let start = || self.file.as_ref().map(SpanReader::new);
-        let work = |reader: &mut Option<SpanReader>, part: &Part, emit: &mut dyn FnMut(P) -> ControlFlow<()>| {
-            let mut collector = Collector { step: &step, emit, collected: P::default() };
-            match part {
-                Part::Spans { spans, revisions } => collector.spans(reader, spans, *revisions, direction)?,
-                Part::Elsewhere { records, revisions } => collector.records(&**records, *revisions, direction)?,
-            }
-            let _ = (collector.emit)(collector.collected);
-            Ok(())
-        };
-        scan::in_order(&parts, scan::cores(), start, work, take)
-    }
-
-    fn parts(&self, range: RevisionRange, direction: Direction) -> Result<Vec<Part>, Error> {
         let mut parts = Vec::new();
-        for Layer { revisions, origin } in &self.layers {
-            let wanted = revisions.within(&range);
-            match origin {
-                _ if wanted.from > wanted.to => {}
-                Origin::File(key) => {
-                    let from = RevKey { main: wanted.from, sub: 0, tombstone: false }.encode();
-                    let to = RevKey { main: wanted.to, sub: i64::MAX, tombstone: true }.encode();
-                    let spans = key.spans(KeyRange { from: Some(&from), to: Some(&to) })?;
-                    parts.extend(grouped(spans).map(|spans| Part::Spans { spans, revisions: *revisions }));
-                }
-                Origin::Elsewhere(records) => {
-                    parts.push(Part::Elsewhere { records: Arc::clone(records), revisions: *revisions });
-                }
-            }
+        for layer in &self.layers {
+            parts.extend(layer.parts(range)?);
         }
         if direction == Direction::Backwards {
             parts.reverse();
         }
-        Ok(parts)
-    }
-}
-
-impl Layer {
-    /// The last of its records that counts.
-    fn last(&self) -> Result<Option<RevKey>, Error> {
-        match &self.origin {
-            Origin::File(key) if self.revisions == RevisionRange::ALL => {
-                key.cursor().last()?.map(|entry| parse_key(entry.key)).transpose()
-            }
-            Origin::File(key) => {
-                let after = RevKey { main: self.revisions.to.next(), sub: 0, tombstone: false }.encode();
-                let mut cursor = key.cursor();
-                let found = if cursor.seek(&after)?.is_some() { cursor.previous()? } else { cursor.last()? };
-                let last = found.map(|entry| parse_key(entry.key)).transpose()?;
-                Ok(last.filter(|&last| self.revisions.has(last)))
-            }
-            Origin::Elsewhere(records) => {
-                let mut last = records.last()?;
-                if last.is_some_and(|last| !self.revisions.has(last)) {
-                    last = None;
-                    let mut look = |at, _: &[u8]| {
-                        last = Some(at).filter(|&at| self.revisions.has(at));
-                        Ok(if last.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-                    };
-                    records.read(Direction::Backwards, &mut look)?;
-                }
-                Ok(last)
-            }
-        }
-    }
-}
-
-fn record_in(records: &dyn Records, wanted: RevKey) -> Result<Option<Vec<u8>>, Error> {
-    let mut found = None;
-    let mut look = |at, value: &[u8]| {
-        if at == wanted {
-            found = Some(value.to_vec());
-        }
-        Ok(if at < wanted { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
-    };
-    records.read(Direction::Forwards, &mut look)?;
-    Ok(found)
-}
-
-/// Spans that a worker takes at once, at the most: more at once cost less waiting for each other.
-const SPANS_AT_ONCE: usize = 4;
-
-/// Neighbouring spans, enough together to be worth handing over, and few enough that every core has some.
-fn grouped(spans: Vec<Span>) -> impl Iterator<Item = Vec<Span>> {
-    let at_once = (spans.len() / (8 * scan::cores())).clamp(1, SPANS_AT_ONCE);
-    let mut spans = spans.into_iter();
-    std::iter::from_fn(move || {
-        Some(spans.by_ref().take(at_once).collect()).filter(|group: &Vec<Span>| !group.is_empty())
-    })
-}
-
-enum Part {
-    Spans { spans: Vec<Span>, revisions: RevisionRange },
-    Elsewhere { records: Arc<dyn Records>, revisions: RevisionRange },
-}
-
-/// Shows the entries of one part to `step`, and emits what comes together.
-struct Collector<'a, P, S> {
-    step: &'a S,
-    emit: &'a mut dyn FnMut(P) -> ControlFlow<()>,
-    collected: P,
-}
-
-impl<P: Default, S: Fn(&mut P, &[u8], &[u8]) -> Result<Next, Error>> Collector<'_, P, S> {
-    fn spans(
-        &mut self,
-        reader: &mut Option<SpanReader>,
-        spans: &[Span],
-        revisions: RevisionRange,
-        direction: Direction,
-    ) -> Result<(), Error> {
-        let Some(reader) = reader else { return Ok(()) };
-        for span in direction.places(spans.len()).filter_map(|index| spans.get(index)) {
-            if self.span(reader, span, revisions, direction)?.is_break() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn span(
-        &mut self,
-        reader: &mut SpanReader,
-        span: &Span,
-        revisions: RevisionRange,
-        direction: Direction,
-    ) -> Result<ControlFlow<()>, Error> {
-        let all = revisions == RevisionRange::ALL;
-        let mut visit = |leaf: bolt_file::page::Leaf<'_>| {
-            for index in direction.places(leaf.len()) {
-                let Some(entry) = leaf.get(index).map_err(bolt_file::Error::from)? else { break };
-                let counts = all || RevKey::parse(entry.key).is_none_or(|at| revisions.has(at));
-                if counts && self.entry(entry.key, entry.value)?.is_break() {
-                    return Ok(ControlFlow::Break(()));
-                }
-            }
-            Ok(ControlFlow::Continue(()))
+        let work = |reader: &mut _, part: &Part<'_>, emit: &mut dyn FnMut(P) -> ControlFlow<()>| {
+            let mut collected = P::default();
+            let mut show = |key: &[u8], value: &[u8]| match step(&mut collected, key, value)? {
+                Next::More => Ok(ControlFlow::Continue(())),
+                Next::Cut => Ok(emit(mem::take(&mut collected))),
+                Next::Enough => Ok(ControlFlow::Break(())),
+            };
+            part.read(reader, direction, &mut show)?;
+            let _ = emit(collected);
+            Ok(())
         };
-        reader.leaves(span, direction, &mut visit)
-    }
-
-    fn records(&mut self, records: &dyn Records, revisions: RevisionRange, direction: Direction) -> Result<(), Error> {
-        let mut visit = |at: RevKey, value: &[u8]| {
-            if revisions.has(at) { self.entry(&at.encode(), value) } else { Ok(ControlFlow::Continue(())) }
-        };
-        records.read(direction, &mut visit)
-    }
-
-    fn entry(&mut self, key: &[u8], value: &[u8]) -> Result<ControlFlow<()>, Error> {
-        match (self.step)(&mut self.collected, key, value)? {
-            Next::More => Ok(ControlFlow::Continue(())),
-            Next::Cut => Ok((self.emit)(std::mem::take(&mut self.collected))),
-            Next::Enough => Ok(ControlFlow::Break(())),
-        }
+        scan::in_order(&parts, scan::cores(), || None, work, take)
     }
 }
 
-fn parse_key(bytes: &[u8]) -> Result<RevKey, Error> {
+/// The revision that `bytes`, the key of an entry, stands for.
+pub(crate) fn parse_key(bytes: &[u8]) -> Result<RevKey, Error> {
     let fault = || Error::Record { entry: printable(bytes), fault: RecordFault::Revision };
     RevKey::parse(bytes).ok_or_else(fault)
 }

@@ -102,7 +102,7 @@ impl Error {
 /// The kind of a system's error.
 pub fn kind_of(source: &std::io::Error) -> Kind {
     match source.kind() {
-        std::io::ErrorKind::NotFound => Kind::Missing,
+        std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => Kind::Missing,
         std::io::ErrorKind::PermissionDenied => Kind::Denied,
         std::io::ErrorKind::AlreadyExists => Kind::Conflict,
         _ => Kind::Unavailable,

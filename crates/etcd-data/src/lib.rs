@@ -9,7 +9,7 @@
 //!
 //! - [`revision`], [`key_value`]: one change of the key space
 //! - [`tables`]: the small buckets
-//! - [`database`], [`records`]: a key space in layers: a file, and what a log or an archive adds to it
+//! - [`database`], `layer`, [`records`]: a key space in layers: a file, and what a log or an archive adds to it
 //! - [`wal`], [`snap`], [`replay`]: the log, raft snapshots, and what they add to a database
 //! - [`view`], [`live`], [`history`], [`diff`]: keys as they were, and what became of them
 //! - [`hash`], [`compaction`], [`soundness`], [`facts`]: hashes, what a compaction keeps, what is wrong, what there is
@@ -35,6 +35,7 @@ pub mod hash;
 pub mod history;
 pub mod initial_cluster;
 pub mod key_value;
+mod layer;
 pub mod live;
 pub mod member_id;
 pub mod raft;

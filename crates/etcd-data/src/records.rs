@@ -9,7 +9,8 @@ use crate::database::Direction;
 use crate::error::Error;
 use crate::revision::RevKey;
 
-/// Neighbouring records, in the order of their revisions.
+/// Neighbouring records, in the order of their revisions. Whoever reads them from bytes that may lie checks that
+/// order, and fails with [`Error::Elsewhere`]: of a layer that counts up to a revision nothing is read beyond it.
 pub trait Records: Send + Sync {
     /// Shows every record to `visit`, its value encoded as in the `key` bucket, until it breaks. Several threads may
     /// call this at once.

@@ -202,7 +202,7 @@ pub(crate) fn require_no_hole(
     last: Option<RevKey>,
 ) -> Result<(), RestoreError> {
     let last = last.map(|last| last.main).max(compact).unwrap_or(Revision::FIRST);
-    if last >= asked { Ok(()) } else { Err(RestoreError::Hole { asked, last }) }
+    if last >= asked { Ok(()) } else { Err(RestoreError::Hole { missing: last.next(), last }) }
 }
 
 /// Syncs `file`, at `path`, and meanwhile lets `prove` read it back.

@@ -215,12 +215,12 @@ pub enum RestoreError {
         /// The first lease.
         first: LeaseId,
     },
-    /// The source has a hole where the asked revision should be.
-    #[error("revision {asked} is not in the source: the last before it is {last}")]
+    /// The source lacks a revision, or some of its changes.
+    #[error("revision {missing} is not in the source, or not all of it: the last before it is {last}")]
     Hole {
-        /// What was asked for.
-        asked: Revision,
-        /// What is there.
+        /// The first that is missing.
+        missing: Revision,
+        /// The last that is there before it.
         last: Revision,
     },
     /// What was written does not read as what it was made from.

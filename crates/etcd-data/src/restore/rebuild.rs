@@ -96,13 +96,14 @@ fn copy_records<S: Sink>(
     let mut copied = Copied { records: 0, last: None, missing_leases: BTreeMap::new(), crc: Crc::of(KEY) };
     let mut survivors = contents.survivors.map(Survivors::reader);
     let mut orphans = Orphans::default();
+    let mut unbroken = Unbroken::of(contents.source)?;
     let look = |batch: &mut Batch<Seen>, record: Record<'_>| {
         let lease = missing_lease(contents.source.tables(), record)?;
-        let next = batch.push(Seen { at: record.at, missing_lease: lease }, record.value);
-        Ok(next)
+        Ok(batch.push(Seen { at: record.at, missing_lease: lease }, record.value))
     };
     let take = |batch: Batch<Seen>| {
         for (seen, value) in batch.iter() {
+            unbroken.follow(seen.at)?;
             orphans.note(seen, value)?;
             copied.last = Some(seen.at);
             done_bytes += value.len() as u64;
@@ -130,6 +131,35 @@ struct Seen {
 fn missing_lease(tables: &Tables, record: Record<'_>) -> Result<Option<LeaseId>, Error> {
     let lease = record.key_value()?.lease;
     Ok((lease != LeaseId(0) && !tables.has_lease(lease)).then_some(lease))
+}
+
+/// Sees to it that no change is left out between layers or inside one. Up to the compact revision history has holes, and
+/// a file is taken as it is.
+struct Unbroken {
+    /// The last revision before which there may be holes.
+    from: Revision,
+    last: Option<RevKey>,
+}
+
+impl Unbroken {
+    fn of(source: &Database) -> Result<Self, RestoreError> {
+        let compact = source.tables().compact_revision()?;
+        let file = source.last_of_file()?.map(|last| last.main);
+        Ok(Self { from: compact.max(file).unwrap_or(Revision::FIRST), last: None })
+    }
+
+    fn follow(&mut self, at: RevKey) -> Result<(), RestoreError> {
+        let before = self.last.replace(at);
+        if at.main <= self.from {
+            return Ok(());
+        }
+        let last = before.map_or(self.from, |before| before.main.max(self.from));
+        let expected = before.filter(|before| before.main == at.main).map_or(0, |before| before.sub.saturating_add(1));
+        if at.main > last.next() || at.sub != expected {
+            return Err(RestoreError::Hole { missing: last.next().min(at.main), last });
+        }
+        Ok(())
+    }
 }
 
 /// Keys whose newest record so far names a lease that there is no record of. Few at any time: a lease takes its keys

@@ -14,6 +14,14 @@ pub enum Finding {
     /// The key space cannot be read on from here.
     #[error("bucket key cannot be read: {0}")]
     Page(bolt_file::Corrupt),
+    /// The key space cannot be read on from here, where records are kept elsewhere than in the file.
+    #[error("{place}: {reason}")]
+    Elsewhere {
+        /// Where they are kept.
+        place: String,
+        /// Why they cannot be read.
+        reason: String,
+    },
     /// A key of the key space is no revision.
     #[error("bucket key, entry {entry}: not a revision")]
     NoRevision {
@@ -44,6 +52,14 @@ pub enum Finding {
         /// The last revision before it.
         after: Revision,
     },
+    /// The last changes are not there, and no compaction removed them.
+    #[error("the last record is of revision {last}, and changes up to {promised} should be there")]
+    EndsEarly {
+        /// The last record's revision; 1 if there is none.
+        last: Revision,
+        /// The revision that should be the last.
+        promised: Revision,
+    },
     /// A transaction lacks a change.
     #[error("revision {at}: change {expected} of that transaction is missing")]
     ChangeMissing {
@@ -51,6 +67,15 @@ pub enum Finding {
         at: RevKey,
         /// What should stand there.
         expected: i64,
+    },
+    /// A transaction that changes a key more than once, which servers refuse. The last change counts; servers that
+    /// compact at this revision may lose the key.
+    #[error("revision {at}: that transaction has changed \"{}\" before", printable(.key))]
+    ChangedTwice {
+        /// The later change.
+        at: RevKey,
+        /// The key.
+        key: Vec<u8>,
     },
     /// A put that says it was made at another revision.
     #[error("revision {at}: the value says revision {found}")]
@@ -188,6 +213,7 @@ impl Finding {
     pub fn severity(&self) -> Severity {
         match self {
             Self::Page(_)
+            | Self::Elsewhere { .. }
             | Self::NoRevision { .. }
             | Self::Unreadable { .. }
             | Self::OutOfOrder { .. }

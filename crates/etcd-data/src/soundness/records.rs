@@ -1,13 +1,14 @@
 //! Checks the key space: order, density, and every key's chain of versions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::hash::BuildHasherDefault;
 use std::ops::ControlFlow;
 
 use super::{Finding, Findings};
 use crate::batch::Batch;
 use crate::database::{Database, Direction, Next, RevisionRange};
-use crate::error::Error;
-use crate::fingerprint::{Fingerprint, Fingerprinter, KeyMap, KeySet};
+use crate::error::{Error, Kind};
+use crate::fingerprint::{AsIs, Fingerprint, Fingerprinter, KeyMap, KeySet};
 use crate::hash::{Crc, HashKv, hash_kv};
 use crate::key_value::{KeyValue, ValueFault};
 use crate::revision::{RevKey, Revision};
@@ -36,11 +37,11 @@ pub(super) fn check(database: &Database, findings: &mut Findings) -> Result<Opti
         Ok(ControlFlow::Continue(()))
     };
     match database.scan_entries(RevisionRange::ALL, Direction::Forwards, step, take) {
-        Err(Error::Bolt(bolt_file::Error::Corrupt(corrupt))) => {
+        Ok(()) => chains.ends_at(database.promised()),
+        Err(error) => {
             chains.hashable = Hashable::No;
-            chains.findings.add(Finding::Page(corrupt));
+            chains.findings.add(damage(error)?);
         }
-        other => other?,
     }
     match chains.finish(database.tables()) {
         Hashable::InPassing => Ok(Horizon::of(database).ok().map(|Horizon { compact, current }| HashKv {
@@ -70,12 +71,26 @@ fn changed_since(database: &Database, compact: Option<Revision>, prints: &Finger
         Ok(ControlFlow::Continue(()))
     };
     let range = RevisionRange { from: compact.next(), ..RevisionRange::ALL };
-    match database.scan_entries(range, Direction::Forwards, step, take) {
-        // The pass over everything will come by it again.
-        Err(Error::Bolt(bolt_file::Error::Corrupt(_))) => {}
-        other => other?,
-    }
+    // The pass over everything will come by what is damaged again.
+    database.scan_entries(range, Direction::Forwards, step, take).or_else(|error| damage(error).map(|_| ()))?;
     Ok(changed)
+}
+
+/// What `error` tells about the key space, if it is not that it could not be had.
+fn damage(error: Error) -> Result<Finding, Error> {
+    match error {
+        Error::Bolt(bolt_file::Error::Corrupt(corrupt)) => Ok(Finding::Page(corrupt)),
+        Error::Elsewhere { place, kind: Kind::Corrupt | Kind::Missing, source } => {
+            let mut reason = source.to_string();
+            let mut cause = source.source();
+            while let Some(deeper) = cause {
+                reason = format!("{reason}: {deeper}");
+                cause = deeper.source();
+            }
+            Ok(Finding::Elsewhere { place, reason })
+        }
+        other => Err(other),
+    }
 }
 
 /// What workers make of neighbouring records.
@@ -152,6 +167,7 @@ impl Fact {
 struct Chains<'a> {
     compact: Option<Revision>,
     last: Option<RevKey>,
+    transaction: Transaction,
     /// The keys that are there.
     keys: KeyMap<Chain>,
     /// Whether the empty key is.
@@ -169,7 +185,15 @@ struct Chain {
 
 impl<'a> Chains<'a> {
     fn new(compact: Option<Revision>, findings: &'a mut Findings) -> Self {
-        Self { compact, last: None, keys: KeyMap::default(), nothing: false, hashable: Hashable::InPassing, findings }
+        Self {
+            compact,
+            last: None,
+            transaction: Transaction::default(),
+            keys: KeyMap::default(),
+            nothing: false,
+            hashable: Hashable::InPassing,
+            findings,
+        }
     }
 
     fn take(&mut self, fact: &Fact, bytes: &[u8]) {
@@ -190,10 +214,12 @@ impl<'a> Chains<'a> {
             }
             Fact::Put(at, print, put) => {
                 self.order(*at);
+                self.once(*at, *print, bytes);
                 self.put(*at, *print, put, bytes);
             }
             Fact::Deletion(at, print) => {
                 self.order(*at);
+                self.once(*at, *print, bytes);
                 let existed = self.keys.remove(*print).is_some();
                 self.replaces(*at, existed);
                 if !existed && self.is_dense_at(*at) {
@@ -237,6 +263,13 @@ impl<'a> Chains<'a> {
         }
     }
 
+    /// Checks that its transaction has not changed the key before.
+    fn once(&mut self, at: RevKey, print: Fingerprint, key: &[u8]) {
+        if !self.transaction.changes(at.main, print) {
+            self.findings.add(Finding::ChangedTwice { at, key: key.into() });
+        }
+    }
+
     fn put(&mut self, at: RevKey, print: Fingerprint, put: &Put, key: &[u8]) {
         let &Put { create, modified, version, lease } = put;
         if modified != at.main {
@@ -263,6 +296,15 @@ impl<'a> Chains<'a> {
         Some(at.main) > self.compact
     }
 
+    /// Checks that the records go as far as they are to.
+    fn ends_at(&mut self, promised: Option<Revision>) {
+        let last = self.last.map_or(Revision::FIRST, |last| last.main);
+        let there = Some(last).max(self.compact);
+        if let Some(promised) = promised.filter(|&promised| Some(promised) > there) {
+            self.findings.add(Finding::EndsEarly { last, promised });
+        }
+    }
+
     /// Checks what only the end shows, and tells what the hash is worth.
     fn finish(self, tables: &Tables) -> Hashable {
         let last = self.last.map_or(Revision::FIRST, |last| last.main);
@@ -282,5 +324,29 @@ impl<'a> Chains<'a> {
             Hashable::InPassing if self.keys.is_empty() && !self.nothing => Hashable::ByItself,
             known => known,
         }
+    }
+}
+
+/// The keys that a transaction has changed so far. Most change one.
+#[derive(Default)]
+struct Transaction {
+    main: Revision,
+    first: Option<Fingerprint>,
+    others: HashSet<Fingerprint, BuildHasherDefault<AsIs>>,
+}
+
+/// Room for so many keys is kept from one transaction to the next.
+const KEPT_ROOM: usize = 1024;
+
+impl Transaction {
+    /// Notes that the transaction of `main` changes `key`. False if it did so before.
+    fn changes(&mut self, main: Revision, key: Fingerprint) -> bool {
+        if self.main == main && self.first.is_some() {
+            return self.first != Some(key) && self.others.insert(key);
+        }
+        (self.main, self.first) = (main, Some(key));
+        self.others.clear();
+        self.others.shrink_to(KEPT_ROOM);
+        true
     }
 }

@@ -171,8 +171,9 @@ fn a_database_that_claims_2_to_the_60_pages_is_read_as_far_as_it_is_there() {
 fn a_restore_of_a_database_that_claims_to_be_huge_takes_what_is_there() {
     for pages in [1 << 50, 1 << 60, u64::MAX] {
         let folder = TempDir::new().unwrap();
-        let (at, value) = record(100, 0, put(100, b"b", &[1; 5000], 100, 1));
         let source = open_bolt(Some(with_pages(plain(), pages))).unwrap();
+        let next = source.last_record().unwrap().unwrap().main.next().0;
+        let (at, value) = record(next, 0, put(next, b"b", &[1; 5000], next, 1));
         let tables = source.tables().clone();
         let source =
             source.followed_by(RevisionRange::ALL, Arc::new(vec![TailRecord { at, value }])).with_tables(tables);

@@ -7,6 +7,7 @@ mod diff;
 mod facts;
 mod hash;
 mod history;
+mod layers;
 mod live;
 mod model;
 mod real_files;

@@ -52,6 +52,11 @@ impl Stored {
         if self.at.tombstone { key } else { put }.encode(&mut bytes);
         bytes
     }
+
+    /// The record as it is shown by what is no file.
+    pub fn elsewhere(&self) -> TailRecord {
+        TailRecord { at: self.at, value: self.encoded() }
+    }
 }
 
 impl Model {
@@ -165,10 +170,14 @@ impl Model {
     /// The database, the last `tail` records of which only the log has.
     pub fn database_with_tail(&self, tail: usize) -> Database {
         let (file, tail) = self.records.split_at(self.records.len() - tail);
-        let entries = file.iter().map(|record| (record.at.encode().to_vec(), record.encoded()));
-        let tail: Vec<_> = tail.iter().map(|record| TailRecord { at: record.at, value: record.encoded() }).collect();
-        let database = database_of(entries, &self.tables);
-        database.followed_by(RevisionRange::ALL, Arc::new(tail)).with_tables(self.tables.clone())
+        let tail: Vec<_> = tail.iter().map(Stored::elsewhere).collect();
+        self.database_from(file).followed_by(RevisionRange::ALL, Arc::new(tail)).with_tables(self.tables.clone())
+    }
+
+    /// A file with these records and the tables.
+    pub fn database_from(&self, records: &[Stored]) -> Database {
+        let entries = records.iter().map(|record| (record.at.encode().to_vec(), record.encoded()));
+        database_of(entries, &self.tables)
     }
 }
 

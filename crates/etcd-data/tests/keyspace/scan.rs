@@ -8,7 +8,7 @@ use etcd_data::{Database, Error, RevKey, Revision, Tables};
 
 use super::model::{Model, Random, database_of};
 
-type Records = Vec<(RevKey, Vec<u8>)>;
+pub(crate) type Records = Vec<(RevKey, Vec<u8>)>;
 
 /// What a cursor sees, and the tail behind it.
 fn walk(database: &Database) -> Records {
@@ -38,7 +38,7 @@ fn tail(database: &Database) -> Vec<TailRecord> {
 }
 
 /// What a scan sees. `next` decides what follows the record that is shown as so many-th of its part.
-fn scan(
+pub(crate) fn scan(
     database: &Database,
     range: RevisionRange,
     direction: Direction,

@@ -1,14 +1,23 @@
 //! Sound databases have no findings; each way of being wrong has its own, and only it.
 
+use std::sync::Arc;
+
+use etcd_data::bolt_file::BoltFile;
+use etcd_data::compaction::{Rules, Survivors};
+use etcd_data::database::{Direction, Next, RevisionRange};
 use etcd_data::hash::hash_kv;
 use etcd_data::key_value::ValueFault;
+use etcd_data::live::get;
 use etcd_data::raft::ConfState;
+use etcd_data::restore::options::Token;
+use etcd_data::restore::{Options, Plan, restore};
 use etcd_data::soundness::{Finding, Severity, check};
 use etcd_data::tables::{Alarm, Lease, Member, TableFault, User};
 use etcd_data::{Database, KeyValue, LeaseId, MemberId, RevKey, Revision, Source};
 use testkit::fixtures;
 
 use super::model::{Model, Op, Random, Stored, database_of};
+use super::scan::scan;
 
 fn findings(database: &Database) -> Vec<Finding> {
     let report = check(database).unwrap();
@@ -338,4 +347,51 @@ fn of_a_flood_of_findings_the_first_are_kept_and_the_rest_counted() {
     let report = check(&database_of(entries, &Model::new().tables)).unwrap();
     assert_eq!((report.findings.len(), report.further), (1000, 4000));
     assert_eq!(report.worst(), Some(Severity::Fatal));
+}
+
+#[test]
+fn a_key_that_a_transaction_changes_more_than_once_is_named_and_is_what_the_last_change_says() {
+    let mut model = Model::new();
+    model.put("b", "1");
+    model.txn(&[Op::Put(b"a", b"1", 0), Op::Put(b"b", b"2", 0), Op::Delete(b"a"), Op::Put(b"a", b"2", 0)]);
+    model.txn(&[Op::Put(b"b", b"3", 0), Op::Put(b"b", b"4", 0)]).put("b", "5");
+    let twice = |main, sub, tombstone, key: &[u8]| Finding::ChangedTwice {
+        at: RevKey { main: Revision(main), sub, tombstone },
+        key: key.into(),
+    };
+    let expected = [twice(3, 2, true, b"a"), twice(3, 3, false, b"a"), twice(4, 1, false, b"b")];
+    let database = model.database();
+    assert_eq!(findings(&database), expected);
+    assert_eq!(check(&database).unwrap().hash, hash_kv(&database, None, None).ok());
+
+    for at in [3, 4] {
+        let found = get(&database, b"a", Some(Revision(at))).unwrap().unwrap();
+        assert_eq!((found.value, found.version, found.create_revision), (b"2".to_vec(), 1, Revision(3)));
+        assert_eq!(hash_kv(&database, Some(Revision(at)), None).unwrap().hash, model.hash_kv(at, None));
+    }
+    let survivors = Survivors::find(&database, Revision(3), Rules::KeepLastDeletion).unwrap();
+    let mut reader = survivors.reader();
+    let kept: Vec<RevKey> = model.records.iter().map(|record| record.at).filter(|&at| reader.keeps(at)).collect();
+    assert_eq!(kept, [at(3, 1), at(3, 3), at(4, 0), at(4, 1), at(5, 0)]);
+
+    let whole = restored(&database, None);
+    assert_eq!(records(&whole), records(&database));
+    let compacted = restored(&database, Some(Revision(3)));
+    assert_eq!(records(&compacted).into_iter().map(|(at, _)| at).collect::<Vec<_>>(), kept);
+    assert_eq!(findings(&compacted), [twice(4, 1, false, b"b")]);
+    assert_eq!(get(&compacted, b"a", None).unwrap().unwrap().value, b"2");
+}
+
+fn records(database: &Database) -> Vec<(RevKey, Vec<u8>)> {
+    scan(database, RevisionRange::ALL, Direction::Forwards, |_| Next::More).concat()
+}
+
+/// What a restore of `source` makes.
+fn restored(source: &Database, compact_at: Option<Revision>) -> Database {
+    let folder = tempfile::tempdir().unwrap();
+    let data_dir = folder.path().join("data");
+    let options = Options { compact_at, ..Options::new(&data_dir, Token::Named("token".into()), "now") };
+    restore(source, &Plan::make(source, &options).unwrap(), &mut |_| {}).unwrap();
+    let bytes = std::fs::read(data_dir.join("member/snap/db")).unwrap();
+    Database::open(BoltFile::open(Arc::new(bytes)).unwrap()).unwrap()
 }
