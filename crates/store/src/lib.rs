@@ -14,6 +14,8 @@
 //! - `http`, `xml`, and with them `bucket` (S3 and Google), `azure`, `swift`
 //! - [`settings`], [`credentials`], [`mod@open`]: from a URL to a store
 //! - [`retry`], [`limits`], [`counting`]: stores around a store
+//! - [`upload`], [`download`]: large objects, several pieces at a time
+//! - [`mod@probe`]: what a store can do, tried
 
 #![forbid(unsafe_code)]
 
@@ -21,6 +23,7 @@ mod azure;
 mod bucket;
 pub mod counting;
 pub mod credentials;
+pub mod download;
 pub mod error;
 pub mod folder;
 mod http;
@@ -29,14 +32,17 @@ pub mod limits;
 pub mod memory;
 pub mod object;
 pub mod open;
+pub mod probe;
 pub mod retry;
 mod secret;
 pub mod settings;
 pub mod store;
+pub mod upload;
 mod xml;
 
 pub use counting::{Counting, Counts};
 pub use credentials::{Bag, Credentials, Environment};
+pub use download::{list_all, read_whole};
 pub use error::{Fault, StoreError};
 pub use folder::Folder;
 pub use http::Network;
@@ -45,7 +51,9 @@ pub use limits::Limited;
 pub use memory::Memory;
 pub use object::{Info, Listing, Page, Put, Retention, Tag, When};
 pub use open::{open, open_plainly};
+pub use probe::{Probe, Trial};
 pub use retry::Retrying;
 pub use secret::Secret;
 pub use settings::{Encryption, Flavour, Limits, Patience, Settings};
 pub use store::{Abilities, Part, Store, Upload};
+pub use upload::{Pieces, Progress, Uploader, Written};
