@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::Result;
 use crate::process::{require, run};
 
-/// Together they hold etcd 3.4 and 3.5. The programs are static, so they run on any of them.
+/// Together they hold etcd 3.4 and 3.5, whose programs are static and run on any of them.
 const RELEASES: [&str; 3] = ["bookworm", "trixie", "sid"];
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
@@ -148,7 +148,7 @@ fn newest_of(listed: &str, series: &str) -> Option<PackageVersion> {
         .lines()
         .filter_map(|line| line.split('|').nth(1))
         .map(|version| PackageVersion(version.trim().to_owned()))
-        .filter(|version| version.upstream().starts_with(&prefix))
+        .filter(|version| version.upstream() == series || version.upstream().starts_with(&prefix))
         .max_by_key(PackageVersion::numbers)
 }
 
@@ -165,6 +165,7 @@ etcd-server | 3.4.23-4+b4 | http://mirror bookworm/main amd64 Packages";
 
         assert_eq!(newest_of(listed, "3.5").unwrap().to_string(), "3.5.30-2+b1");
         assert_eq!(newest_of(listed, "3.4").unwrap().upstream(), "3.4.23");
+        assert_eq!(newest_of(listed, "3.5.9").unwrap().to_string(), "3.5.9-4");
         assert_eq!(newest_of(listed, "3.6"), None);
     }
 

@@ -4,7 +4,10 @@ mod bench;
 mod debian;
 mod golang;
 mod golden;
+mod node;
 mod process;
+mod python;
+mod rust;
 mod servers;
 
 use std::error::Error;
@@ -16,7 +19,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 const HELP: &str = "\
 usage: cargo xtask COMMAND
 
-  servers   put etcd 3.4 to 3.7 and the judges in the cache, once
+  servers   put etcd 3.4 to 3.7, the judges and the object stores in the cache, once
   golden    write testdata/golden anew, with real servers
   bench engine [GIB]
             measure the engine on databases of 1 and 4 GiB, or of one size

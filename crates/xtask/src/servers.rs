@@ -4,14 +4,15 @@
 //! is there is complete, so finding it is all the checking that a second run does.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use testkit::cache;
 
 use crate::debian::Apt;
 use crate::golang::{self, Main};
-use crate::{Result, say};
+use crate::python::{self, Environment};
+use crate::{Result, node, rust, say};
 
 /// A folder of the cache: `<name>-<version>`.
 struct Server {
@@ -22,22 +23,34 @@ struct Server {
 }
 
 enum Origin {
-    /// Programs of Debian packages.
+    /// Programs and libraries of Debian packages.
     Debian(&'static [Packaged]),
     /// Mains of ours around published Go modules.
     GoModules(&'static [Main]),
     /// A Go program as its authors publish it.
     GoProgram(&'static str),
+    /// Python packages.
+    Python(Environment),
+    /// A package for Node and its lock file.
+    Node { package: &'static str, lock: &'static str },
+    /// A Rust program as its authors publish it, with features that its programs need.
+    Rust { package: &'static str, features: &'static str },
 }
 
-/// A program of a Debian package, installed there as `/usr/bin/<program>`.
+/// A file of a Debian package.
 struct Packaged {
-    program: &'static str,
+    file: &'static str,
     package: &'static str,
+    /// Where the package has it; `*` is the name of the architecture.
+    folder: &'static str,
 }
 
 const fn packaged(program: &'static str, package: &'static str) -> Packaged {
-    Packaged { program, package }
+    Packaged { file: program, package, folder: "usr/bin" }
+}
+
+const fn library(file: &'static str, package: &'static str) -> Packaged {
+    Packaged { file, package, folder: "usr/lib/*" }
 }
 
 const ETCD_MAINS: &[Main] = &[
@@ -68,6 +81,33 @@ const SERVERS: &[Server] = &[
     Server { name: "etcd", version: "3.6.16", origin: Origin::GoModules(ETCD_MAINS) },
     Server { name: "etcd", version: "3.7.3", origin: Origin::GoModules(ETCD_MAINS) },
     Server { name: "bbolt", version: "1.4.3", origin: Origin::GoProgram("go.etcd.io/bbolt/cmd/bbolt") },
+    Server {
+        name: "moto",
+        version: "5.2.5",
+        origin: Origin::Python(Environment { packages: include_str!("python/moto.txt"), afterwards: None }),
+    },
+    // With Keystone, python-swiftclient and what joins them.
+    Server {
+        name: "swift",
+        version: "2.38.3",
+        origin: Origin::Python(Environment {
+            packages: include_str!("python/swift.txt"),
+            afterwards: Some(include_str!("python/keystone-db.py.txt")),
+        }),
+    },
+    // Where Swift keeps tokens, and what that needs.
+    Server { name: "memcached", version: "1.6.18", origin: Origin::Debian(&[packaged("memcached", "memcached")]) },
+    Server {
+        name: "libevent",
+        version: "2.1.12",
+        origin: Origin::Debian(&[library("libevent-2.1.so.7", "libevent-2.1-7")]),
+    },
+    Server {
+        name: "azurite",
+        version: "3.37.0",
+        origin: Origin::Node { package: "azurite", lock: include_str!("node/azurite-lock.json") },
+    },
+    Server { name: "s3s-fs", version: "0.14.1", origin: Origin::Rust { package: "s3s-fs", features: "binary" } },
 ];
 
 /// Installs whatever is not in the cache yet.
@@ -106,6 +146,18 @@ fn install_one(server: &Server, folder: &Path, apt: &mut Option<Apt>) -> Result<
             };
             unpack(programs, server.version, apt, staging.path(), &built)?
         }
+        Origin::Python(environment) => {
+            python::install(environment, staging.path(), &built)?;
+            server.version.to_owned()
+        }
+        Origin::Node { package, lock } => {
+            node::install(package, server.version, lock, &built)?;
+            server.version.to_owned()
+        }
+        Origin::Rust { package, features } => {
+            rust::install(package, server.version, features, staging.path(), &built)?;
+            server.version.to_owned()
+        }
         Origin::GoModules(mains) => {
             golang::build(mains, server.version, staging.path(), &built)?;
             server.version.to_owned()
@@ -121,20 +173,30 @@ fn install_one(server: &Server, folder: &Path, apt: &mut Option<Apt>) -> Result<
     Ok(name)
 }
 
-/// Takes `programs` out of their packages, in the newest version of `series` that the mirror has.
-fn unpack(programs: &[Packaged], series: &str, apt: &Apt, staging: &Path, built: &Path) -> Result<String> {
+/// Takes `files` out of their packages, in the newest version of `series` that the mirror has.
+fn unpack(files: &[Packaged], series: &str, apt: &Apt, staging: &Path, built: &Path) -> Result<String> {
     let mut upstream = String::new();
-    for Packaged { program, package } in programs {
+    for Packaged { file, package, folder } in files {
         let found = apt.newest(package, series)?;
-        let files = staging.join(package);
-        if !files.exists() {
-            apt.unpack(package, &found, &files)?;
+        let unpacked = staging.join(package);
+        if !unpacked.exists() {
+            apt.unpack(package, &found, &unpacked)?;
         }
-        fs::rename(files.join("usr/bin").join(program), built.join(program))
-            .map_err(|error| format!("{package} {found} has no {program}: {error}"))?;
-        upstream = found.upstream().to_owned();
+        // Copied and not moved: a library's name is a link.
+        let path = inside(&unpacked, folder)?.join(file);
+        fs::copy(path, built.join(file)).map_err(|error| format!("{package} {found} has no {file}: {error}"))?;
+        found.upstream().clone_into(&mut upstream);
     }
     Ok(upstream)
+}
+
+/// `folder` below `unpacked`; a `*` at its end is the only folder that is there.
+fn inside(unpacked: &Path, folder: &str) -> Result<PathBuf> {
+    let Some(parent) = folder.strip_suffix("/*") else {
+        return Ok(unpacked.join(folder));
+    };
+    let only = fs::read_dir(unpacked.join(parent))?.next();
+    Ok(only.ok_or_else(|| format!("{} is empty", unpacked.join(parent).display()))??.path())
 }
 
 /// Another run may have been quicker; what it published is as good as ours.
