@@ -11,6 +11,7 @@ use bolt_file::BoltFile;
 use bolt_file::scan;
 pub use bolt_file::scan::Direction;
 
+use crate::batch::Batch;
 use crate::error::{Error, RecordFault};
 use crate::key_value::KeyValue;
 use crate::layer::{Layer, Part};
@@ -146,7 +147,8 @@ impl Database {
 
     /// About how many bytes there are to read.
     pub fn size_bytes(&self) -> u64 {
-        self.layers.iter().map(Layer::size_bytes).sum()
+        // A file may claim any size.
+        self.layers.iter().map(Layer::size_bytes).fold(0, u64::saturating_add)
     }
 
     /// The size of a page in a new file.
@@ -202,6 +204,25 @@ impl Database {
             if range.has(at) { step(collected, Record { at, value }) } else { Ok(Next::More) }
         };
         self.scan_entries(range, direction, step, take)
+    }
+
+    /// Shows `visit` every record in `range`, in revision order, until it breaks. All cores read; `visit` is on this
+    /// thread.
+    pub fn visit<E: From<Error> + Send>(
+        &self,
+        range: RevisionRange,
+        mut visit: impl FnMut(Record<'_>) -> Result<ControlFlow<()>, E>,
+    ) -> Result<(), E> {
+        let step = |batch: &mut Batch<RevKey>, record: Record<'_>| Ok(batch.push(record.at, record.value));
+        let take = |batch: Batch<RevKey>| {
+            for (&at, value) in batch.iter() {
+                if visit(Record { at, value })?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        };
+        self.scan(range, Direction::Forwards, step, take)
     }
 
     /// Like [`Database::scan`], with keys as they are: `step` sees those that are no revisions too, and some
