@@ -5,6 +5,8 @@ use store::key::NotAKey;
 use store::{Fault, Key, StoreError};
 
 use crate::encryption::KeyError;
+use crate::fence::FenceError;
+use crate::proof::ProofError;
 
 /// Something with an archive failed.
 #[derive(Debug, thiserror::Error)]
@@ -16,9 +18,72 @@ pub enum Error {
     /// A key is missing, or is not the one.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// Somebody else may write, or nobody can be let write.
+    #[error(transparent)]
+    Fence(#[from] FenceError),
+    /// What was proven cannot be read.
+    #[error(transparent)]
+    Proof(#[from] ProofError),
     /// A folder's name makes no key of a store.
     #[error(transparent)]
     Name(#[from] NotAKey),
+    /// Which archive is meant cannot be told.
+    #[error("at {place}")]
+    Pick {
+        /// Where it was looked for.
+        place: String,
+        /// Why not.
+        source: crate::catalogue::PickError,
+    },
+    /// What was asked for cannot be restored.
+    #[error(transparent)]
+    Plan(#[from] crate::plan::PlanError),
+    /// What was asked for cannot be restored, and some objects are of no use, which may be why.
+    #[error("{source}")]
+    NothingLeft {
+        /// What is missing without them.
+        source: crate::plan::PlanError,
+        /// Those, and what is wrong with each.
+        set_aside: Vec<(Key, String)>,
+    },
+    /// A moment before everything that is there.
+    #[error("{time} is before the first change that is there{}", first.map(|first| format!(", at {first}")).unwrap_or_default())]
+    TooEarly {
+        /// The moment.
+        time: jiff::Timestamp,
+        /// When the first object was taken.
+        first: Option<jiff::Timestamp>,
+    },
+    /// What was fetched could not be kept on this machine.
+    #[error("keeping what was fetched in {}", folder.display())]
+    Scratch {
+        /// Where.
+        folder: std::path::PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// An object could not be made.
+    #[error("making {key}")]
+    Write {
+        /// The object.
+        key: Key,
+        /// What went wrong.
+        source: crate::object::WriteError,
+    },
+    /// The objects that something is to be made of contradict each other.
+    #[error(transparent)]
+    Contradiction(#[from] crate::plan::Contradiction),
+    /// A database could not be read.
+    #[error(transparent)]
+    Data(#[from] etcd_data::Error),
+    /// A snapshot could not be unwrapped, or is no database.
+    #[error("{key}")]
+    Snapshot {
+        /// The object.
+        key: Key,
+        /// What is wrong with it.
+        source: SnapshotError,
+    },
     /// An object is not what it should be.
     #[error("{key}")]
     Object {
@@ -27,6 +92,27 @@ pub enum Error {
         /// What is wrong with it.
         source: ObjectError,
     },
+}
+
+/// What is wrong with a snapshot file in an archive.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SnapshotError {
+    /// Its bytes could not be had.
+    #[error("it cannot be read")]
+    Read(#[from] crate::read_at::ReadFailed),
+    /// It could not be looked at.
+    #[error("it cannot be looked at")]
+    Look(#[source] std::io::Error),
+    /// It could not be unwrapped.
+    #[error("it cannot be unwrapped")]
+    Expand(#[from] etcd_data::container::ExpandError),
+    /// It is no etcd database.
+    #[error("it is no sound database")]
+    Database(#[from] etcd_data::Error),
+    /// A mark in it cannot be read.
+    #[error("it is no sound database")]
+    View(#[from] etcd_data::view::ViewError),
 }
 
 /// What is wrong with an object, by itself or in its place.
@@ -80,15 +166,53 @@ impl ObjectError {
     }
 }
 
+impl SnapshotError {
+    /// What a caller may do about it.
+    pub fn kind(&self) -> Kind {
+        use etcd_data::container::ExpandError;
+        match self {
+            Self::Read(failed) => read_kind(failed),
+            Self::Look(error) | Self::Expand(ExpandError::Scratch { source: error, .. }) => {
+                etcd_data::error::kind_of(error)
+            }
+            Self::Expand(ExpandError::NoRoom { .. }) => Kind::Unavailable,
+            Self::Expand(_) => Kind::Corrupt,
+            Self::Database(error) => error.kind(),
+            Self::View(error) => error.kind(),
+        }
+    }
+}
+
 impl Error {
     /// What a caller may do about it.
     pub fn kind(&self) -> Kind {
         match self {
             Self::Store(error) => kind_of(&error.fault),
             Self::Key(error) => error.kind(),
+            Self::Fence(error) => error.kind(),
+            Self::Proof(error) => error.kind(),
             Self::Name(_) => Kind::Usage,
+            Self::Pick { source: crate::catalogue::PickError::Several { .. }, .. } => Kind::Usage,
+            Self::Pick { .. } | Self::TooEarly { .. } => Kind::Missing,
+            Self::Plan(error) => error.kind(),
+            // Something was there for it, and is of no use.
+            Self::NothingLeft { .. } => Kind::Corrupt,
+            Self::Scratch { source, .. } => etcd_data::error::kind_of(source),
+            Self::Write { source, .. } => write_kind(source),
+            Self::Contradiction(_) => Kind::Corrupt,
+            Self::Data(error) => error.kind(),
+            Self::Snapshot { source, .. } => source.kind(),
             Self::Object { source, .. } => source.kind(),
         }
+    }
+}
+
+fn write_kind(error: &crate::object::WriteError) -> Kind {
+    use crate::object::WriteError;
+    match error {
+        WriteError::Io(error) => etcd_data::error::kind_of(error),
+        WriteError::Source(error) => error.kind(),
+        _ => Kind::Corrupt,
     }
 }
 

@@ -9,34 +9,53 @@
 //! - [`identity`], [`name`]: whose objects these are, and what they are called
 //! - [`header`], [`closing`]: what every object tells of itself
 //! - [`encryption`]: who can read it, and how it stays theirs
+//! - [`object`], [`sealing`]: writing objects and reading them
 //! - [`read_at`]: bytes of an object, from wherever it is
 //! - [`entry`]: an object as the catalogue knows it, ours or another system's
 //! - [`fence`]: who may write, and which writer's objects count
 //! - [`catalogue`]: what an archive has; [`plan`]: what a restore reads of it; [`point`]: which state is meant
 //! - [`layout`]: archives that other systems keep
+//! - [`archive`], [`about`]: an archive that is open, and what is told of it
+//! - [`fetch`], [`agree`], [`opened`]: bytes from a store, a plan that its objects agree with, and a point read as a database
+//! - [`unlock`]: the keys of objects, opened as they are named
 //! - [`merge_plan`]: what is due to be put together
 //! - [`retention`]: what can be deleted
+//! - [`publish`], [`merge`]: writing objects, and making one of several
 //! - [`error`]: what can go wrong
 
 #![forbid(unsafe_code)]
 
+pub mod about;
+pub mod agree;
+pub mod archive;
 pub mod catalogue;
+mod chunk;
 pub mod closing;
 pub mod encryption;
 pub mod entry;
 pub mod error;
 pub mod fence;
+pub mod fetch;
+mod fields;
 pub mod header;
 pub mod identity;
+mod key_index;
 pub mod layout;
+pub mod merge;
 pub mod merge_plan;
 pub mod name;
+pub mod object;
+pub mod opened;
 pub mod plan;
 pub mod point;
+pub mod proof;
+pub mod publish;
 pub mod read_at;
 pub mod retention;
+pub mod sealing;
 #[cfg(test)]
 mod sketch;
+pub mod unlock;
 
 pub use catalogue::{Catalogue, History};
 pub use closing::{Anchor, Closing, Moment};
@@ -45,6 +64,7 @@ pub use error::Error;
 pub use header::{Header, Kind as ObjectKind};
 pub use identity::{Cluster, Epoch, LineageId};
 pub use merge_plan::{MergePlan, MergePolicy};
+pub use object::{Object, ObjectWriter, WriteSettings};
 pub use plan::{PlanError, Points, RestorePlan};
 pub use point::At;
 pub use read_at::ReadAt;

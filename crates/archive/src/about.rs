@@ -1,0 +1,53 @@
+//! What is told of a cluster and of a lineage, in small JSON objects beside their data.
+//!
+//! `cluster.json` is written once, when the archive is made, and only if it is not there; `lineage.json` likewise, when
+//! a history begins. Whoever opens the archive compares what it expects with what stands there.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::header::{Header, Link};
+use crate::identity::{Cluster, LineageId};
+use crate::plan::Parent;
+
+/// `cluster.json`: whose archive it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterNote {
+    /// The version of the format.
+    pub format: u32,
+    /// Whose.
+    pub cluster: Cluster,
+    /// When it was made.
+    pub made: Timestamp,
+    /// The program that made it.
+    pub program: String,
+}
+
+/// What lies beside a full of ours: what it says of itself, also where its own bytes cannot, because they are those of
+/// etcd's snapshot files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FullNote {
+    /// What a header would say.
+    pub header: Header,
+    /// The SHA-256 of the object.
+    pub sha256: Link,
+    /// Its size.
+    pub size_bytes: u64,
+}
+
+/// `lineage.json`: what a history began with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LineageNote {
+    /// The version of the format.
+    pub format: u32,
+    /// Which history.
+    pub lineage: LineageId,
+    /// The point that it came from, if it is known.
+    pub parent: Option<Parent>,
+    /// When it began.
+    pub began: Timestamp,
+    /// Why, in a person's words.
+    pub why: String,
+    /// The program that began it.
+    pub program: String,
+}

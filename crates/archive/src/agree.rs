@@ -1,0 +1,377 @@
+//! A plan that its objects agree with.
+//!
+//! Plans are made of names. Here the objects are opened, and asked: a full may reach further than its name says, an
+//! object may be damaged, gone, or not what it seems. What is learned goes into the next plan, until one stands. What had
+//! to be set aside on the way is told, because a person has to look at it. A store that does not answer ends it:
+//! nothing is ever taken for missing because it could not be asked.
+
+use std::collections::BTreeMap;
+use std::panic::resume_unwind;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+
+use etcd_data::bolt_file::BoltFile;
+use etcd_data::container::Container;
+use etcd_data::view::Horizon;
+use etcd_data::{Database, Kind, Tables};
+use jiff::Timestamp;
+use store::Key;
+
+use crate::archive::Archive;
+use crate::catalogue::History;
+use crate::entry::{Entry, Form, Layout};
+use crate::error::{Error, ObjectError, SnapshotError};
+use crate::fetch::{Remote, Spool, Spooled};
+use crate::layout::etcdbrctl::Events;
+use crate::name::FullForm;
+use crate::object::Object;
+use crate::plan::{Contradiction, FullFacts, Known, PlanError, RestorePlan, Target, Told, Wanted};
+use crate::point::{Answer, At, Covered, Step, TimeSearch};
+use crate::read_at::ReadAt;
+
+/// A plan whose objects are open, and are what it takes them for.
+pub struct Agreed {
+    /// The plan.
+    pub plan: RestorePlan,
+    /// Whether that is all there was at the moment that was asked for.
+    pub covered: Covered,
+    /// What could not be used, and why.
+    pub set_aside: Vec<(Key, String)>,
+    pub(crate) objects: BTreeMap<Key, Opened>,
+}
+
+/// An object that is open.
+#[derive(Clone)]
+pub(crate) enum Opened {
+    /// One of ours, and what brings it here, unless it is on this machine.
+    Ours { object: Object, far: Option<Arc<Spooled>> },
+    /// A snapshot file: all of it is on this machine. Of one of ours, what is told beside it.
+    Snapshot { database: Box<Database>, told: Option<Told> },
+    /// A delta of etcdbrctl.
+    Events(Arc<Events>),
+}
+
+/// How many objects are opened at once.
+const AT_ONCE: usize = 8;
+
+impl Archive {
+    /// Chooses what leads to the point `at`, of `history` and those before it if it is given, and opens it.
+    /// What has to be on this machine is kept in the folder `scratch`.
+    pub fn agree(&self, wanted: &Wanted, at: &At, scratch: &Path) -> Result<Agreed, Error> {
+        let mut desk = Desk {
+            archive: self,
+            scratch,
+            known: Known { parents: self.parents.clone(), ..Known::default() },
+            objects: BTreeMap::new(),
+            set_aside: Vec::new(),
+        };
+        let (target, covered) = desk.look_up(wanted, at)?;
+        let wanted = Wanted { target, ..wanted.clone() };
+        let plan = desk.settle(&wanted)?;
+        let Desk { objects, set_aside, .. } = desk;
+        Ok(Agreed { plan, covered, set_aside, objects })
+    }
+
+    /// Opens what `plan` reads, and requires that it is what the plan takes it for.
+    pub(crate) fn stand(&self, plan: &RestorePlan, scratch: &Path) -> Result<Agreed, Error> {
+        let objects = self.open_entries(plan.to_confirm(), scratch)?;
+        if let Some(cluster) = self.cluster() {
+            let told = told(&objects);
+            plan.confirm(cluster, |key| told.get(key), [])?;
+        }
+        Ok(Agreed { plan: plan.clone(), covered: Covered::Exactly, set_aside: Vec::new(), objects })
+    }
+
+    /// Opens `entries`, several at once. One that is of no use fails all.
+    pub(crate) fn open_entries<'e>(
+        &self,
+        entries: impl Iterator<Item = &'e Entry>,
+        scratch: &Path,
+    ) -> Result<BTreeMap<Key, Opened>, Error> {
+        let entries: Vec<&Entry> = entries.collect();
+        let opened = open_several(self, &entries, scratch);
+        entries.iter().zip(opened).map(|(entry, opened)| Ok((entry.key.clone(), opened?))).collect()
+    }
+
+    /// The bytes of an object, where they are.
+    pub(crate) fn bytes_of(&self, entry: &Entry) -> (Arc<dyn ReadAt>, Option<Arc<Spooled>>) {
+        if let Some(file) = self.store.file(&entry.key) {
+            return (Arc::new(file), None);
+        }
+        let far = self.far(entry);
+        (Arc::clone(&far) as Arc<dyn ReadAt>, Some(far))
+    }
+
+    fn far(&self, entry: &Entry) -> Arc<Spooled> {
+        let (store, runtime) = (Arc::clone(&self.store), self.runtime.clone());
+        Arc::new(Spooled::new(Remote::new(store, runtime, entry.key.clone(), entry.size_bytes)))
+    }
+
+    /// Brings a snapshot to this machine, unwraps it, and opens the database in it.
+    fn open_snapshot(&self, entry: &Entry, scratch: &Path) -> Result<Database, Error> {
+        let refused = |source| Error::Snapshot { key: entry.key.clone(), source };
+        let near = self.store.file(&entry.key);
+        let far = match near {
+            Some(file) => return unwrap(file, scratch).map_err(refused),
+            None => self.far(entry),
+        };
+        let kept = |source| Error::Scratch { folder: scratch.into(), source };
+        let _spool = Spool::begin(vec![Arc::clone(&far)], scratch).map_err(kept)?;
+        let brought = far.whole().map_err(SnapshotError::from);
+        let file = brought.and_then(|file| file.try_clone().map_err(SnapshotError::Look)).map_err(refused)?;
+        unwrap(file, scratch).map_err(refused)
+    }
+}
+
+fn unwrap(file: std::fs::File, scratch: &Path) -> Result<Database, SnapshotError> {
+    let container = Container::detect(&file).map_err(SnapshotError::Look)?;
+    let file = container.expand(&file, scratch)?.unwrap_or(file);
+    Ok(Database::open(BoltFile::open(Arc::new(file)).map_err(etcd_data::Error::from)?)?)
+}
+
+/// What is being worked with until a plan stands.
+struct Desk<'a> {
+    archive: &'a Archive,
+    scratch: &'a Path,
+    known: Known,
+    objects: BTreeMap<Key, Opened>,
+    set_aside: Vec<(Key, String)>,
+}
+
+impl Desk<'_> {
+    /// What is to be planned for: a moment is looked up, in the newest history that had begun by then.
+    fn look_up(&mut self, wanted: &Wanted, at: &At) -> Result<(Target, Covered), Error> {
+        let At::Time(time) = at else {
+            return Ok((at.target().unwrap_or_default(), Covered::Exactly));
+        };
+        let archive = self.archive;
+        let histories = archive.catalogue().histories.iter().rev();
+        let meant = |history: &&History| wanted.lineage.is_none() || history.lineage == wanted.lineage;
+        let mut first = None;
+        for history in histories.filter(meant) {
+            match self.search(history, *time)? {
+                Step::Found { target, covered } => return Ok((target, covered)),
+                Step::Before { first: entry } => first = Some(entry.time()),
+                _ => {}
+            }
+        }
+        Err(Error::TooEarly { time: *time, first })
+    }
+
+    /// Asks one object after the other until it is known where the moment lies. What is of no use is not asked again.
+    fn search<'c>(&mut self, history: &'c History, time: Timestamp) -> Result<Step<'c>, Error> {
+        'anew: loop {
+            let mut search = TimeSearch::new(history, time, &self.known);
+            loop {
+                let (entry, answer) = match search.step() {
+                    Step::AskSeen(entry) => (entry, self.seen(entry)?),
+                    Step::AskMoments(entry) => (entry, self.moments(entry)?),
+                    end => return Ok(end),
+                };
+                match answer {
+                    Some(answer) => search.tell(entry, answer),
+                    None => continue 'anew,
+                }
+            }
+        }
+    }
+
+    /// When the changes of an object were seen; nothing if it is of no use.
+    fn seen(&mut self, entry: &Entry) -> Result<Option<Answer>, Error> {
+        let seen = match self.opened(entry)? {
+            Some(Opened::Ours { object, .. }) => Ok(object.header().seen),
+            Some(Opened::Events(events)) => events.facts().map(|facts| facts.times),
+            Some(Opened::Snapshot { .. }) => Ok((entry.time(), entry.time())),
+            None => return Ok(None),
+        };
+        self.answer(entry, seen.map(|(first, last)| Answer::Seen(first, last)))
+    }
+
+    fn moments(&mut self, entry: &Entry) -> Result<Option<Answer>, Error> {
+        let moments = match self.opened(entry)? {
+            Some(Opened::Ours { object, .. }) => object.closing().map(|closing| closing.moments.clone()),
+            Some(Opened::Events(events)) => events.facts().map(|facts| facts.moments.clone()),
+            Some(Opened::Snapshot { .. }) => Ok(Vec::new()),
+            None => return Ok(None),
+        };
+        self.answer(entry, moments.map(Answer::Moments))
+    }
+
+    fn answer(&mut self, entry: &Entry, answer: Result<Answer, ObjectError>) -> Result<Option<Answer>, Error> {
+        match answer {
+            Ok(answer) => Ok(Some(answer)),
+            Err(source) => self.set_aside(&entry.key, Error::Object { key: entry.key.clone(), source }).map(|()| None),
+        }
+    }
+
+    /// Plans, asks the objects, and plans again with what they said.
+    fn settle(&mut self, wanted: &Wanted) -> Result<RestorePlan, Error> {
+        loop {
+            let plan = match RestorePlan::choose(self.archive.catalogue(), wanted, &self.known) {
+                Ok(plan) => plan,
+                Err(PlanError::Unopened { fulls }) => {
+                    self.open_fulls(&fulls)?;
+                    continue;
+                }
+                Err(error) => return Err(self.no_plan(error)),
+            };
+            let before = (self.known.without.len(), self.known.fulls.len());
+            self.open_all(&plan)?;
+            if before != (self.known.without.len(), self.known.fulls.len()) {
+                continue;
+            }
+            let Err(contradiction) = self.confirm(&plan) else { return Ok(plan) };
+            self.set_aside.push((contradiction.key.clone(), contradiction.fault.to_string()));
+            self.known.learn(contradiction);
+        }
+    }
+
+    /// That there is no plan may be because of what had to be set aside: then that is why.
+    fn no_plan(&mut self, error: PlanError) -> Error {
+        if self.set_aside.is_empty() {
+            return error.into();
+        }
+        Error::NothingLeft { source: error, set_aside: std::mem::take(&mut self.set_aside) }
+    }
+
+    fn open_fulls(&mut self, fulls: &[Key]) -> Result<(), Error> {
+        let archive = self.archive;
+        for entry in archive.catalogue().entries().filter(|entry| fulls.contains(&entry.key)) {
+            self.opened(entry)?;
+        }
+        Ok(())
+    }
+
+    /// Opens what is not open yet, several at once.
+    fn open_all(&mut self, plan: &RestorePlan) -> Result<(), Error> {
+        let missing: Vec<&Entry> = plan.to_confirm().filter(|entry| !self.objects.contains_key(&entry.key)).collect();
+        for (entry, opened) in missing.iter().zip(open_several(self.archive, &missing, self.scratch)) {
+            self.keep(entry, opened)?;
+        }
+        Ok(())
+    }
+
+    /// The object of `entry`, opened if it was not; nothing if it is of no use.
+    fn opened(&mut self, entry: &Entry) -> Result<Option<Opened>, Error> {
+        if self.known.without.contains(&entry.key) {
+            return Ok(None);
+        }
+        if !self.objects.contains_key(&entry.key) {
+            let opened = open(self.archive, entry, self.scratch);
+            self.keep(entry, opened)?;
+        }
+        Ok(self.objects.get(&entry.key).cloned())
+    }
+
+    fn keep(&mut self, entry: &Entry, opened: Result<Opened, Error>) -> Result<(), Error> {
+        let facts = match &opened {
+            Ok(Opened::Snapshot { database, told: None }) => Some(facts(database, entry.layout)),
+            _ => None,
+        };
+        match (opened, facts.transpose()) {
+            (Ok(opened), Ok(facts)) => {
+                self.known.fulls.extend(facts.map(|facts| (entry.key.clone(), facts)));
+                self.objects.insert(entry.key.clone(), opened);
+                Ok(())
+            }
+            (Ok(_), Err(source)) => self.set_aside(&entry.key, Error::Snapshot { key: entry.key.clone(), source }),
+            (Err(error), _) => self.set_aside(&entry.key, error),
+        }
+    }
+
+    /// Does without an object from here on, if that is the object's fault and not that of what is between.
+    fn set_aside(&mut self, key: &Key, error: Error) -> Result<(), Error> {
+        if !matches!(error.kind(), Kind::Corrupt | Kind::Missing | Kind::Unsupported) {
+            return Err(error);
+        }
+        self.known.without.insert(key.clone());
+        self.set_aside.push((key.clone(), reason(&error)));
+        Ok(())
+    }
+
+    /// Whether the objects are what the plan takes them for. Other systems' do not say what they are.
+    fn confirm(&self, plan: &RestorePlan) -> Result<(), Contradiction> {
+        let Some(cluster) = self.archive.cluster() else { return Ok(()) };
+        let told = told(&self.objects);
+        plan.confirm(cluster, |key| told.get(key), [])
+    }
+}
+
+/// What objects of ours say of themselves.
+pub(crate) fn told(objects: &BTreeMap<Key, Opened>) -> BTreeMap<Key, Told> {
+    objects.iter().filter_map(|(key, opened)| Some((key.clone(), opened.told()?))).collect()
+}
+
+/// Opens objects, a few at once: each is a few requests, and a store takes its time to answer.
+fn open_several(archive: &Archive, entries: &[&Entry], scratch: &Path) -> Vec<Result<Opened, Error>> {
+    let mut opened = Vec::with_capacity(entries.len());
+    for group in entries.chunks(AT_ONCE) {
+        thread::scope(|scope| {
+            let opening: Vec<_> = group.iter().map(|entry| scope.spawn(|| open(archive, entry, scratch))).collect();
+            let done = opening.into_iter().map(|one| one.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            opened.extend(done);
+        });
+    }
+    opened
+}
+
+fn open(archive: &Archive, entry: &Entry, scratch: &Path) -> Result<Opened, Error> {
+    let damaged = |source| Error::Object { key: entry.key.clone(), source };
+    match entry.form {
+        Form::Full(FullForm::Logical) | Form::Delta { .. } => {
+            let (bytes, far) = archive.bytes_of(entry);
+            let object = Object::open(entry.key.as_str(), bytes, &*archive.keys).map_err(damaged)?;
+            Ok(Opened::Ours { object, far })
+        }
+        Form::Full(_) => {
+            let told = Some(archive.read_note(&entry.key)?);
+            let database = Box::new(archive.open_snapshot(entry, scratch)?);
+            Ok(Opened::Snapshot { database, told })
+        }
+        Form::Snapshot => {
+            let database = Box::new(archive.open_snapshot(entry, scratch)?);
+            Ok(Opened::Snapshot { database, told: None })
+        }
+        Form::Events { .. } => {
+            let (bytes, _) = archive.bytes_of(entry);
+            let events = Events::open(&entry.key, bytes, scratch);
+            events.map(|events| Opened::Events(Arc::new(events))).map_err(damaged)
+        }
+    }
+}
+
+/// What an opened snapshot of another system is.
+fn facts(database: &Database, layout: Layout) -> Result<FullFacts, SnapshotError> {
+    let Horizon { compact, current } = Horizon::of(database)?;
+    let lost_leases = layout == Layout::Etcdbrctl && compact == Some(current) && is_of_a_restore(database.tables());
+    Ok(FullFacts { last: current, compact, lost_leases })
+}
+
+/// Whether the member is the one that etcdbrctl restores to before it compacts.
+fn is_of_a_restore(tables: &Tables) -> bool {
+    let mut members = tables.members().flatten();
+    members.next().is_some_and(|member| member.name == "default" && member.peer_urls == ["http://localhost:2380"])
+        && members.next().is_none()
+}
+
+fn reason(error: &Error) -> String {
+    let mut reasons = Vec::new();
+    let mut next: Option<&dyn std::error::Error> = std::error::Error::source(error);
+    while let Some(cause) = next {
+        reasons.push(cause.to_string());
+        next = cause.source();
+    }
+    if reasons.is_empty() { error.to_string() } else { reasons.join(": ") }
+}
+
+impl Opened {
+    /// What it says of itself, if it is one of ours.
+    fn told(&self) -> Option<Told> {
+        match self {
+            Self::Ours { object, .. } => Some(Told { header: object.header().clone(), digest: object.digest() }),
+            Self::Snapshot { told, .. } => told.clone(),
+            Self::Events(_) => None,
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Bytes of objects that are in a store, for threads that wait for them.
+//!
+//! [`Remote`] asks for what is wanted when it is wanted: right for a few reads here and there. [`Spool`] brings whole
+//! objects to this machine, several parts at a time and in the order in which they will be wanted, and lets readers
+//! wait for what is not there yet: right for whoever reads everything, more than once. Memory holds the parts that
+//! are under way; the rest is in files without a name, which go when the spool does.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use store::{Key, Store, StoreError};
+use tokio::runtime::Handle;
+use tokio::task::JoinSet;
+
+use crate::read_at::{ReadAt, ReadFailed};
+
+/// An object in a store, read where it is.
+pub struct Remote {
+    store: Arc<dyn Store>,
+    runtime: Handle,
+    key: Key,
+    size_bytes: u64,
+}
+
+impl Remote {
+    /// The object `key` of `store`, which has `size_bytes`.
+    pub fn new(store: Arc<dyn Store>, runtime: Handle, key: Key, size_bytes: u64) -> Self {
+        Self { store, runtime, key, size_bytes }
+    }
+}
+
+impl ReadAt for Remote {
+    fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    fn read_at(&self, offset: u64, len: usize) -> Result<Bytes, ReadFailed> {
+        if len == 0 {
+            return Ok(Bytes::new());
+        }
+        let range = offset..offset.saturating_add(len as u64);
+        let failed = |source: StoreError| ReadFailed::new(offset, len, source);
+        let bytes = self.runtime.block_on(self.store.get(&self.key, range)).map_err(failed)?;
+        if bytes.len() == len { Ok(bytes) } else { Err(ReadFailed::new(offset, len, cut_short(bytes.len()))) }
+    }
+}
+
+fn cut_short(got: usize) -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, format!("the store has {got} of them only"))
+}
+
+/// What is asked for at once.
+const PART_BYTES: u64 = 8 << 20;
+/// How many parts are under way at once: enough to fill a line with 20 ms of delay, and 64 MiB at the most.
+const AT_ONCE: usize = 8;
+
+/// Objects on their way to this machine.
+pub struct Spool {
+    objects: Vec<Arc<Spooled>>,
+    /// Stopped when this is dropped.
+    _bringing: JoinSet<()>,
+}
+
+/// Who still waits is told that nothing more comes.
+impl Drop for Spool {
+    fn drop(&mut self) {
+        for object in &self.objects {
+            let given_up = || ReadFailed::new(0, 0, "it is no longer being fetched");
+            locked(&object.arrived).failed.get_or_insert_with(given_up);
+            object.more.notify_all();
+        }
+    }
+}
+
+/// An object that may be brought to this machine. Until that has begun, what is read of it is asked for: so it can be
+/// opened by its ends before all of it comes.
+pub struct Spooled {
+    remote: Remote,
+    arrived: Mutex<Arrived>,
+    more: Condvar,
+}
+
+/// Which parts of an object are there.
+struct Arrived {
+    /// Where they come to. Nothing until they are on their way.
+    file: Option<Arc<File>>,
+    parts: Vec<bool>,
+    failed: Option<ReadFailed>,
+}
+
+impl Spool {
+    /// Begins to bring `objects` to files in the folder `scratch`, in this order. From now on, who reads one waits
+    /// for what is not there yet.
+    pub fn begin(objects: Vec<Arc<Spooled>>, scratch: &Path) -> io::Result<Self> {
+        let mut wanted = VecDeque::new();
+        for object in &objects {
+            locked(&object.arrived).file = Some(Arc::new(tempfile::tempfile_in(scratch)?));
+            wanted.extend((0..object.parts()).map(|part| (Arc::clone(object), part)));
+        }
+        let wanted = Arc::new(Mutex::new(wanted));
+        let mut bringing = JoinSet::new();
+        if let Some(first) = objects.first() {
+            for _ in 0..AT_ONCE {
+                bringing.spawn_on(bring(Arc::clone(&wanted)), &first.remote.runtime);
+            }
+        }
+        Ok(Self { objects, _bringing: bringing })
+    }
+}
+
+/// Brings one part after the other until none is left.
+async fn bring(wanted: Arc<Mutex<VecDeque<(Arc<Spooled>, u64)>>>) {
+    loop {
+        let next = locked(&wanted).pop_front();
+        let Some((object, part)) = next else { return };
+        object.bring(part).await;
+    }
+}
+
+impl Spooled {
+    /// An object that is where it is, so far.
+    pub fn new(remote: Remote) -> Self {
+        let parts = usize::try_from(remote.size_bytes.div_ceil(PART_BYTES)).unwrap_or_default();
+        let arrived = Mutex::new(Arrived { file: None, parts: vec![false; parts], failed: None });
+        Self { remote, arrived, more: Condvar::new() }
+    }
+
+    fn parts(&self) -> u64 {
+        self.remote.size_bytes.div_ceil(PART_BYTES)
+    }
+
+    async fn bring(&self, part: u64) {
+        let Some(file) = locked(&self.arrived).file.clone() else { return };
+        let brought = self.bring_to(&file, part).await;
+        let mut arrived = locked(&self.arrived);
+        match brought {
+            Ok(()) => arrived.parts.iter_mut().skip(part as usize).take(1).for_each(|there| *there = true),
+            Err(failed) => arrived.failed = Some(failed),
+        }
+        self.more.notify_all();
+    }
+
+    async fn bring_to(&self, file: &File, part: u64) -> Result<(), ReadFailed> {
+        let Remote { store, key, size_bytes, .. } = &self.remote;
+        let offset = part * PART_BYTES;
+        let end = (offset + PART_BYTES).min(*size_bytes);
+        let len = (end - offset) as usize;
+        let bytes = store.get(key, offset..end).await.map_err(|source| ReadFailed::new(offset, len, source))?;
+        if bytes.len() != len {
+            return Err(ReadFailed::new(offset, len, cut_short(bytes.len())));
+        }
+        // A file system takes it without waiting for the disk, mostly; a thread of its own would cost more.
+        file.write_all_at(&bytes, offset).map_err(|source| ReadFailed::new(offset, len, source))
+    }
+
+    /// All of the object as a file, once it is there.
+    pub fn whole(&self) -> Result<Arc<File>, ReadFailed> {
+        self.wait(0, self.remote.size_bytes)?.ok_or_else(|| ReadFailed::new(0, 0, "it is not being fetched"))
+    }
+
+    /// The file, when the bytes from `offset` to `end` are there. Nothing if they are not on their way.
+    fn wait(&self, offset: u64, end: u64) -> Result<Option<Arc<File>>, ReadFailed> {
+        let first = (offset / PART_BYTES) as usize;
+        let last = end.div_ceil(PART_BYTES) as usize;
+        let mut arrived = locked(&self.arrived);
+        loop {
+            let Some(file) = &arrived.file else { return Ok(None) };
+            if arrived.parts.get(first..last).is_some_and(|parts| parts.iter().all(|there| *there)) {
+                return Ok(Some(Arc::clone(file)));
+            }
+            if let Some(failed) = &arrived.failed {
+                return Err(failed.clone());
+            }
+            if end > self.remote.size_bytes {
+                return Err(ReadFailed::new(offset, (end - offset) as usize, "they lie past the end"));
+            }
+            arrived = self.more.wait(arrived).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl ReadAt for Spooled {
+    fn size_bytes(&self) -> u64 {
+        self.remote.size_bytes
+    }
+
+    fn read_at(&self, offset: u64, len: usize) -> Result<Bytes, ReadFailed> {
+        match self.wait(offset, offset.saturating_add(len as u64))? {
+            Some(file) => ReadAt::read_at(&*file, offset, len),
+            None => self.remote.read_at(offset, len),
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,176 @@
+//! Carrying out a merge: several deltas become one, or a chain becomes a full. etcd has no part in it.
+//!
+//! What is made appears in one step, under a name that says what is in it, and nothing that it is made of is touched:
+//! whoever reads meanwhile finds one or the other, and a merge that dies has never been.
+
+use std::ops::ControlFlow;
+
+use etcd_data::compaction::{Rules, Survivors};
+use etcd_data::database::RevisionRange;
+use etcd_data::{Database, Revision, Tables};
+use store::Key;
+
+use crate::agree::{Opened, told};
+use crate::archive::Archive;
+use crate::closing::{Closing, Compaction};
+use crate::entry::Entry;
+use crate::error::Error;
+use crate::header::{FORMAT, Header, Kind};
+use crate::merge_plan::{Merge, NewFull};
+use crate::name::Name;
+use crate::object::{Object, WriteSettings, Written};
+use crate::plan::Part;
+use crate::publish::{Making, PROGRAM, Writing, unwritten};
+
+/// An object that was made of others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Made {
+    /// Where it is.
+    pub key: Key,
+    /// What was written; nothing if it was there already.
+    pub written: Option<Written>,
+}
+
+impl Archive {
+    /// Makes the delta that `merge` wants.
+    pub fn merge(&self, merge: &Merge, writing: &Writing<'_>) -> Result<Made, Error> {
+        let sources = self.open_sources(merge, writing)?;
+        let (Some((first, _)), Some((last, _))) = (sources.first(), sources.last()) else {
+            return Ok(Made { key: self.key(&merge.into), written: None });
+        };
+        let header = Header {
+            kind: Kind::Delta,
+            from: first.header().from,
+            to: last.header().to,
+            seen: (first.header().seen.0, last.header().seen.1),
+            follows: first.header().follows,
+            ..self.header_of(last, writing)
+        };
+        let mut database = Database::empty(Tables::default());
+        let mut closing = Closing::default();
+        for (object, take) in &sources {
+            for (range, records) in object.chunks() {
+                database = database.followed_by(range.within(take), records);
+            }
+            let told = object.closing().map_err(|source| damaged(object, source))?;
+            follow(&mut closing, told, *take);
+        }
+        self.make(&merge.into, header, WriteSettings::delta(), writing, |making, key| {
+            push_all(&database, None, making, key)?;
+            Ok((closing, None))
+        })
+    }
+
+    /// Makes the full that `full` wants: what a cluster at that revision holds, compacted as it was then.
+    pub fn make_full(&self, full: &NewFull, writing: &Writing<'_>) -> Result<Made, Error> {
+        let agreed = self.stand(&full.plan, writing.scratch)?;
+        let point = self.open_whole(&agreed, writing.scratch)?;
+        let last = full.plan.deltas.last().map_or(&full.plan.base, |part| &part.entry);
+        let Some(Opened::Ours { object: last, .. }) = agreed.objects.get(&last.key) else {
+            return Ok(Made { key: self.key(&full.into), written: None });
+        };
+        let told = last.closing().map_err(|source| damaged(last, source))?;
+        let seen = last.header().seen.1;
+        let header = Header {
+            kind: Kind::Full,
+            from: Revision(0),
+            to: point.revision,
+            seen: (seen, seen),
+            follows: None,
+            ..self.header_of(last, writing)
+        };
+        let mut closing = Closing::default();
+        follow(&mut closing, told, RevisionRange { from: point.revision, to: point.revision });
+        let compactions = point.compacted.map(|compact| Compaction { noticed_at: point.revision, compact });
+        closing.compactions = compactions.into_iter().collect();
+        closing.anchors = point.anchors.clone();
+        let mut tables = point.database.tables().clone();
+        let survivors = match point.compacted {
+            Some(compact) => {
+                tables.set_scheduled_compaction(compact);
+                tables.set_finished_compaction(compact);
+                Some(Survivors::find(&point.database, compact, Rules::KeepLastDeletion)?)
+            }
+            None => None,
+        };
+        self.make(&full.into, header, WriteSettings::full(), writing, |making, key| {
+            push_all(&point.database, survivors.as_ref(), making, key)?;
+            Ok((closing, Some(tables)))
+        })
+    }
+
+    fn make(
+        &self,
+        into: &Name,
+        header: Header,
+        settings: WriteSettings,
+        writing: &Writing<'_>,
+        fill: impl FnOnce(&mut Making<'_>, &Key) -> Result<(Closing, Option<Tables>), Error>,
+    ) -> Result<Made, Error> {
+        let key = self.key(into);
+        let written = self.publish(into, header, settings, writing, |making| fill(making, &key))?;
+        Ok(Made { key, written })
+    }
+
+    /// The sources of a merge, open and compared with what they say, and what is taken of each.
+    fn open_sources(&self, merge: &Merge, writing: &Writing<'_>) -> Result<Vec<(Object, RevisionRange)>, Error> {
+        let sources: Vec<&Entry> = merge.sources.iter().map(|part| &part.entry).collect();
+        let objects = self.open_entries(sources.into_iter().chain(&merge.rivals), writing.scratch)?;
+        if let Some(cluster) = self.cluster() {
+            let told = told(&objects);
+            merge.confirm(cluster, |key| told.get(key), [])?;
+        }
+        let open = |Part { entry, take }: &Part| match objects.get(&entry.key) {
+            Some(Opened::Ours { object, .. }) => Some((object.clone(), *take)),
+            _ => None,
+        };
+        Ok(merge.sources.iter().filter_map(open).collect())
+    }
+
+    /// What an object says that ends as `last` does.
+    fn header_of(&self, last: &Object, writing: &Writing<'_>) -> Header {
+        Header {
+            format: FORMAT,
+            written: writing.now,
+            stands_for: Some(last.link()),
+            program: PROGRAM.into(),
+            encryption: None,
+            ..last.header().clone()
+        }
+    }
+}
+
+fn damaged(object: &Object, source: crate::error::ObjectError) -> Error {
+    match Key::parse(object.place()) {
+        Ok(key) => Error::Object { key, source },
+        Err(_) => Error::Data(etcd_data::Error::NoKeySpace),
+    }
+}
+
+/// Adds what is told at the end of the next object, of which `take` is taken.
+fn follow(closing: &mut Closing, told: &Closing, take: RevisionRange) {
+    let is_in = |revision: Revision| (take.from..=take.to).contains(&revision);
+    closing.moments.extend(told.moments.iter().filter(|moment| is_in(moment.revision)));
+    closing.compactions.extend(&told.compactions);
+    closing.anchors.extend(told.anchors.iter().filter(|anchor| is_in(anchor.revision)).cloned());
+    closing.leases.clone_from(&told.leases);
+    closing.auth_revision = told.auth_revision;
+    closing.members.clone_from(&told.members);
+    closing.cluster_version.clone_from(&told.cluster_version);
+}
+
+/// Writes the records of `database` that survive; all, if nothing says which do.
+fn push_all(
+    database: &Database,
+    survivors: Option<&Survivors>,
+    making: &mut Making<'_>,
+    key: &Key,
+) -> Result<(), Error> {
+    let mut survivors = survivors.map(Survivors::reader);
+    database.visit(RevisionRange::ALL, |record| {
+        if survivors.as_mut().is_none_or(|survivors| survivors.keeps(record.at)) {
+            making.push(record.at, record.value).map_err(|source| unwritten(key, source))?;
+        }
+        Ok::<_, Error>(ControlFlow::Continue(()))
+    })
+}

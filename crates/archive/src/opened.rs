@@ -1,0 +1,179 @@
+//! A point of an archive, read as a database.
+//!
+//! The full comes first, and then the chunks of the deltas, each as far as the plan takes it: one sequence of records.
+//! The small buckets are those of the full, with what the deltas tell of leases and compactions since. Nothing is
+//! decoded before somebody reads it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use etcd_data::database::RevisionRange;
+use etcd_data::records::Records;
+use etcd_data::tables::Lease;
+use etcd_data::view::Horizon;
+use etcd_data::{Database, LeaseId, Revision, Tables};
+use store::Key;
+
+use crate::agree::{Agreed, Opened};
+use crate::archive::Archive;
+use crate::closing::{Anchor, Closing, Compaction};
+use crate::entry::{Entry, Layout};
+use crate::error::{Error, ObjectError, SnapshotError};
+use crate::fetch::{Spool, Spooled};
+use crate::layout::unknown::Unknown;
+use crate::object::{Object, Wanted};
+use crate::plan::Part;
+
+/// A point, as a database.
+pub struct OpenPoint {
+    /// Everything up to it, with the whole history that its objects have.
+    pub database: Database,
+    /// Its revision.
+    pub revision: Revision,
+    /// Where the cluster was compacted then, as far as was noticed: at or after where the database begins.
+    pub compacted: Option<Revision>,
+    /// What live members gave for revisions up to it.
+    pub anchors: Vec<Anchor>,
+    /// What the archive does not tell of it.
+    pub unknown: Vec<Unknown>,
+    /// What brings the objects here, while somebody reads.
+    _spool: Option<Spool>,
+}
+
+impl OpenPoint {
+    /// The database as the cluster had it: what had been compacted by then counts as gone.
+    pub fn as_it_was(&self) -> Database {
+        let mut tables = self.database.tables().clone();
+        let Some(compacted) = self.compacted else { return self.database.clone() };
+        // Begun, and not finished: so whoever writes the database anew leaves out what it drops.
+        tables.set_scheduled_compaction(compacted);
+        self.database.clone().with_tables(tables)
+    }
+}
+
+impl Archive {
+    /// The point that `agreed` leads to, for somebody who reads all of it: what is far is brought to files in the
+    /// folder `scratch`.
+    pub fn open_whole(&self, agreed: &Agreed, scratch: &Path) -> Result<OpenPoint, Error> {
+        let point = open(agreed, |object| Ok(object.chunks().collect()))?;
+        let far = |entry: &Entry| match agreed.objects.get(&entry.key) {
+            Some(Opened::Ours { far, .. }) => far.clone(),
+            _ => None,
+        };
+        let far: Vec<Arc<Spooled>> = agreed.plan.objects().filter_map(far).collect();
+        let spool = Spool::begin(far, scratch).map_err(|source| Error::Scratch { folder: scratch.into(), source })?;
+        Ok(OpenPoint { _spool: Some(spool), ..point })
+    }
+
+    /// The point that `agreed` leads to, for somebody who only wants the keys `wanted`: what has none of them is not
+    /// read, and of other keys the database says nothing.
+    pub fn open_for(&self, agreed: &Agreed, wanted: Wanted<'_>) -> Result<OpenPoint, Error> {
+        open(agreed, |object| Ok(object.chunks_with(wanted)?.collect()))
+    }
+}
+
+/// Chunks, with the revisions that each has.
+type Chunks = Vec<(RevisionRange, Arc<dyn Records>)>;
+
+/// Puts the layers of a point one on the other. `chunks` says which of an object's are of interest.
+fn open(agreed: &Agreed, chunks: impl Fn(&Object) -> Result<Chunks, ObjectError>) -> Result<OpenPoint, Error> {
+    let plan = &agreed.plan;
+    let damaged = |key: &Key| {
+        let key = key.clone();
+        move |source| Error::Object { key, source }
+    };
+    let base = agreed.objects.get(&plan.base.key);
+    let mut told = Told::default();
+    let mut database = match base {
+        Some(Opened::Snapshot { database, .. }) => (**database).clone(),
+        Some(Opened::Ours { object, .. }) => {
+            let tables = object.tables().map_err(damaged(&plan.base.key))?.unwrap_or_default();
+            told.hear(object.closing().map_err(damaged(&plan.base.key))?);
+            let mut database = Database::empty(tables);
+            for (range, records) in chunks(object).map_err(damaged(&plan.base.key))? {
+                database = database.followed_by(range, records);
+            }
+            database
+        }
+        Some(Opened::Events(_)) | None => Database::empty(Tables::default()),
+    };
+    let reached = match plan.base.to {
+        Some(to) if matches!(base, Some(Opened::Ours { .. })) => to,
+        _ => Horizon::of(&database).map_err(|source| unsound(&plan.base.key, source.into()))?.current,
+    };
+    let revision = plan.target.unwrap_or(reached);
+    let mut database_to = plan.deltas.first().map_or(revision, |part| Revision(part.take.from.0 - 1));
+    database = database.cut_after(database_to);
+    for Part { entry, take } in &plan.deltas {
+        database_to = take.to;
+        match agreed.objects.get(&entry.key) {
+            Some(Opened::Ours { object, .. }) => {
+                told.hear(object.closing().map_err(damaged(&entry.key))?);
+                for (range, records) in chunks(object).map_err(damaged(&entry.key))? {
+                    database = database.followed_by(range.within(take), records);
+                }
+            }
+            Some(Opened::Events(events)) => {
+                database = database.followed_by(*take, Arc::clone(events) as Arc<dyn Records>);
+            }
+            Some(Opened::Snapshot { .. }) | None => {}
+        }
+    }
+    debug_assert_eq!(database_to, revision, "a plan leads to its target");
+    let full = if plan.base.layout == Layout::Refloat { None } else { Some(reached) };
+    let compact = database.tables().compact_revision().ok().flatten();
+    let tables = told.tables(database.tables().clone());
+    Ok(OpenPoint {
+        database: database.with_tables(tables),
+        revision,
+        compacted: told.compacted(revision).max(compact),
+        anchors: told.anchors.into_iter().filter(|anchor| anchor.revision <= revision).collect(),
+        unknown: full.map(|full| Unknown::of(full, revision)).unwrap_or_default(),
+        _spool: None,
+    })
+}
+
+fn unsound(key: &Key, source: SnapshotError) -> Error {
+    Error::Snapshot { key: key.clone(), source }
+}
+
+/// What the objects told of the cluster, one after the other.
+#[derive(Default)]
+struct Told {
+    /// The leases at the end of the object before the last.
+    before: Option<Vec<(LeaseId, i64)>>,
+    /// The leases at the end of the last object.
+    last: Option<Vec<(LeaseId, i64)>>,
+    compactions: Vec<Compaction>,
+    anchors: Vec<Anchor>,
+}
+
+impl Told {
+    fn hear(&mut self, closing: &Closing) {
+        self.before = self.last.replace(closing.leases.clone());
+        self.compactions.extend(&closing.compactions);
+        self.anchors.extend_from_slice(&closing.anchors);
+    }
+
+    /// Where the cluster had been compacted when it was at `revision`, as far as was noticed.
+    fn compacted(&self, revision: Revision) -> Option<Revision> {
+        let noticed = self.compactions.iter().filter(|compaction| compaction.noticed_at <= revision);
+        noticed.map(|compaction| compaction.compact).max()
+    }
+
+    /// The tables of the full with the leases that there were. Between the ends of two objects a lease may have ended
+    /// or begun: those of either end are there, so that no key loses its own.
+    fn tables(&self, mut tables: Tables) -> Tables {
+        let Some(last) = &self.last else { return tables };
+        let there: BTreeMap<LeaseId, i64> = self.before.iter().flatten().chain(last).copied().collect();
+        let old: Vec<LeaseId> = tables.leases().flatten().map(|lease| LeaseId(lease.id)).collect();
+        old.into_iter().filter(|id| !there.contains_key(id)).for_each(|id| tables.remove_lease(id));
+        for (id, ttl_seconds) in there {
+            if !tables.has_lease(id) {
+                tables.put_lease(&Lease { id: id.0, ttl_seconds, remaining_seconds: 0 });
+            }
+        }
+        tables
+    }
+}
