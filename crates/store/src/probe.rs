@@ -175,7 +175,8 @@ impl<'s> Scratch<'s> {
     async fn put_if_unchanged(&self, tag: Tag) -> Result<(), StoreError> {
         // Another put may have been carried out above although it was not to be.
         let tag = self.store.head(&self.plain).await?.tag.unwrap_or(tag);
-        let newer = self.store.put(&self.plain, format!("{TEXT}{TEXT}").into(), &Put::if_unchanged(tag.clone())).await?;
+        let newer =
+            self.store.put(&self.plain, format!("{TEXT}{TEXT}").into(), &Put::if_unchanged(tag.clone())).await?;
         let stale = self.store.put(&self.plain, TEXT.into(), &Put::if_unchanged(tag)).await;
         match stale {
             Err(StoreError { fault: Fault::Changed, .. }) => drop(newer),
@@ -255,7 +256,8 @@ mod tests {
     #[tokio::test]
     async fn what_it_says_it_cannot_do_is_not_tried() {
         let memory = Memory::new();
-        let abilities = Abilities { put_if_absent: false, put_if_unchanged: false, retention: false, ..memory.abilities() };
+        let abilities =
+            Abilities { put_if_absent: false, put_if_unchanged: false, retention: false, ..memory.abilities() };
         let store = memory.with_abilities(abilities);
         let probe = probe(&store, "").await.unwrap();
         assert!(probe.results.iter().all(|(_, result)| result.is_ok()), "{probe:?}");

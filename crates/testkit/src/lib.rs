@@ -9,6 +9,7 @@
 //! | [`judges`] | `bbolt check` and `etcdutl` as second opinions |
 //! | [`fixtures`] | what lies in `testdata/`, and the truth beside it |
 //! | [`stores`] | starting object stores: S3, Azure, Swift, GCS; a Vault; a slow network before any of them |
+//! | [`faulty_store`] | a store that fails as stores do, by a seed, and a clock that is told to go on |
 //! | [`golden`] | database files of every version, and the truth beside them |
 //!
 //! Everything here panics when the test bed is broken (a server that is not installed, a
@@ -19,6 +20,7 @@
 pub mod cache;
 pub mod client;
 pub mod cluster;
+pub mod faulty_store;
 pub mod fixtures;
 pub mod golden;
 mod http;
@@ -30,6 +32,7 @@ pub mod stores;
 
 pub use client::{Client, ClientError, Compare, Op, Txn};
 pub use cluster::{Cluster, ClusterPlan};
+pub use faulty_store::{FaultyStore, Faults, Injected, ManualClock};
 pub use golden::Golden;
 pub use member::{Etcd, Member, StartFailure};
 pub use ports::{MemberPorts, Port};

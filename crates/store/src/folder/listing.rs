@@ -17,7 +17,7 @@ pub(super) fn list(place: &Place, listing: &Listing) -> Result<Page, Fault> {
     let root = place.root()?;
     let base = listing.prefix.rfind('/').and_then(|slash| listing.prefix.get(..=slash)).unwrap_or("");
     let folder = base.trim_end_matches('/');
-    if !folder.is_empty() && Key::parse(folder).is_err() {
+    if !folder.is_empty() && (Key::parse(folder).is_err() || folder.split('/').any(|segment| segment == HIDDEN)) {
         return Ok(Page::default());
     }
     let opened = match open_beneath(root.as_fd(), folder_name(folder), OFlags::RDONLY | OFlags::DIRECTORY) {

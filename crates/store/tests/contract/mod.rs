@@ -3,7 +3,7 @@
 //!
 //! `contract!(open)` makes a test of each case. `open` is an async function that opens the same place anew each time.
 
-#![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -477,4 +477,66 @@ pub fn part_size(store: &Opened) -> usize {
 
 pub fn filled(byte: u8, size: usize) -> Bytes {
     vec![byte; size].into()
+}
+
+/// A store that says it cannot retain, where only a probe could know.
+#[derive(Debug)]
+pub struct NoRetention(pub Opened);
+
+#[async_trait::async_trait]
+impl Store for NoRetention {
+    fn place(&self) -> &str {
+        self.0.place()
+    }
+
+    fn abilities(&self) -> store::Abilities {
+        store::Abilities { retention: false, ..self.0.abilities() }
+    }
+
+    async fn put(&self, key: &Key, bytes: Bytes, put: &Put) -> Result<Tag, StoreError> {
+        match put.retention {
+            Some(_) => Err(Fault::Unable("retain").at("writing", self.place(), Some(key))),
+            None => self.0.put(key, bytes, put).await,
+        }
+    }
+
+    async fn get(&self, key: &Key, range: std::ops::Range<u64>) -> Result<Bytes, StoreError> {
+        self.0.get(key, range).await
+    }
+
+    async fn head(&self, key: &Key) -> Result<Info, StoreError> {
+        self.0.head(key).await
+    }
+
+    async fn list(&self, listing: &Listing) -> Result<store::Page, StoreError> {
+        self.0.list(listing).await
+    }
+
+    async fn delete(&self, keys: &[Key]) -> Vec<Result<(), StoreError>> {
+        self.0.delete(keys).await
+    }
+
+    async fn begin(&self, key: &Key, put: &Put) -> Result<Upload, StoreError> {
+        self.0.begin(key, put).await
+    }
+
+    async fn put_part(&self, upload: &Upload, index: u32, bytes: Bytes) -> Result<Part, StoreError> {
+        self.0.put_part(upload, index, bytes).await
+    }
+
+    async fn complete(&self, upload: &Upload, parts: &[Part], put: &Put) -> Result<Tag, StoreError> {
+        self.0.complete(upload, parts, put).await
+    }
+
+    async fn abort(&self, upload: &Upload) -> Result<(), StoreError> {
+        self.0.abort(upload).await
+    }
+
+    async fn uploads(&self, prefix: &str) -> Result<Vec<Upload>, StoreError> {
+        self.0.uploads(prefix).await
+    }
+
+    async fn retain(&self, key: &Key, _: Retention) -> Result<(), StoreError> {
+        Err(Fault::Unable("retain").at("keeping", self.place(), Some(key)))
+    }
 }

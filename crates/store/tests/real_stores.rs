@@ -1,0 +1,244 @@
+//! S3, Azure and Google, at their real servers or at those that play them: what every store promises, and what only some do.
+
+mod contract;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
+
+use bytes::Bytes;
+use contract::{filled, scratch};
+use store::{
+    Bag, Credentials, Encryption, Environment, Fault, Key, Listing, Patience, Pieces, Put, Secret, Settings, Store,
+    Uploader, list_all, open, open_plainly, probe,
+};
+use testkit::stores::{Azurite, FakeGcs, Moto, S3sFs, Toxic};
+
+/// All end with this process.
+static MOTO: LazyLock<Moto> = LazyLock::new(|| {
+    let moto = Moto::start();
+    moto.bucket("contract");
+    moto.bucket_with_lock("locked");
+    moto
+});
+static S3S_FS: LazyLock<S3sFs> = LazyLock::new(|| {
+    let server = S3sFs::start();
+    server.bucket("contract");
+    server
+});
+static AZURITE: LazyLock<Azurite> = LazyLock::new(|| {
+    let server = Azurite::start();
+    server.container("contract");
+    server
+});
+static GCS: LazyLock<FakeGcs> = LazyLock::new(|| {
+    let server = FakeGcs::start();
+    server.bucket("contract");
+    server
+});
+
+mod moto {
+    crate::contract!(crate::at_moto);
+}
+
+mod moto_with_lock {
+    crate::contract!(crate::at_moto_with_lock: what_is_retained_stays);
+}
+
+mod s3s_fs {
+    crate::contract!(crate::at_s3s_fs);
+}
+
+mod azurite {
+    crate::contract!(crate::at_azurite);
+}
+
+mod gcs {
+    crate::contract!(crate::at_gcs);
+}
+
+fn s3_settings(url: String, id: &str, secret: &str) -> Settings {
+    let credentials = Credentials::Keys { id: id.into(), secret: secret.into(), token: None };
+    Settings { credentials, endpoint: Some(url), region: Some("us-east-1".into()), ..Settings::default() }
+}
+
+fn moto_settings() -> Settings {
+    s3_settings(MOTO.url(), Moto::ACCESS_KEY, Moto::SECRET_KEY)
+}
+
+async fn at_moto() -> Arc<dyn Store> {
+    // Its buckets have no lock, which only a probe can know.
+    open_plainly("s3://contract/some/where", &moto_settings()).unwrap().without_retention()
+}
+
+async fn at_moto_with_lock() -> Arc<dyn Store> {
+    open_plainly("s3://locked", &moto_settings()).unwrap()
+}
+
+async fn at_s3s_fs() -> Arc<dyn Store> {
+    let settings = s3_settings(S3S_FS.url(), S3sFs::ACCESS_KEY, S3sFs::SECRET_KEY);
+    open_plainly("s3://contract", &settings).unwrap().without_retention()
+}
+
+async fn at_azurite() -> Arc<dyn Store> {
+    let credentials = Credentials::Keys { id: Azurite::ACCOUNT.into(), secret: Azurite::KEY.into(), token: None };
+    let settings = Settings { credentials, endpoint: Some(AZURITE.url()), ..Settings::default() };
+    open_plainly("az://contract/some/where", &settings).unwrap()
+}
+
+async fn at_gcs() -> Arc<dyn Store> {
+    let values = [("serviceaccount.json".to_owned(), Secret::new(GCS.service_account_key()))];
+    let credentials = Credentials::Bag(Bag::Values(values.into()));
+    let settings = Settings { credentials, endpoint: Some(GCS.url()), ..Settings::default() };
+    open_plainly("gs://contract/some/where", &settings).unwrap()
+}
+
+/// The contract asks a store that says it can retain to do so.
+trait WithoutRetention {
+    fn without_retention(self) -> Arc<dyn Store>;
+}
+
+impl WithoutRetention for Arc<dyn Store> {
+    fn without_retention(self) -> Arc<dyn Store> {
+        Arc::new(contract::NoRetention(self))
+    }
+}
+
+#[tokio::test]
+async fn a_bucket_that_is_not_there_is_told_from_an_object_that_is_not() {
+    let store = open_plainly("s3://nowhere", &moto_settings()).unwrap();
+    let key = Key::parse("a").unwrap();
+    let faults = [
+        store.list(&Listing::default()).await.unwrap_err().fault,
+        store.put(&key, "x".into(), &Put::default()).await.unwrap_err().fault,
+        store.get(&key, 0..1).await.unwrap_err().fault,
+        store.begin(&key, &Put::default()).await.unwrap_err().fault,
+        store.uploads("").await.unwrap_err().fault,
+    ];
+    for fault in faults {
+        assert!(matches!(fault, Fault::NoSuchPlace), "{fault:?}");
+    }
+
+    let credentials = Credentials::Keys { id: Azurite::ACCOUNT.into(), secret: Azurite::KEY.into(), token: None };
+    let settings = Settings { credentials, endpoint: Some(AZURITE.url()), ..Settings::default() };
+    let store = open_plainly("az://nowhere", &settings).unwrap();
+    let fault = store.list(&Listing::default()).await.unwrap_err().fault;
+    assert!(matches!(fault, Fault::NoSuchPlace), "{fault:?}");
+}
+
+#[tokio::test]
+async fn a_wrong_secret_is_told() {
+    let settings = s3_settings(S3S_FS.url(), S3sFs::ACCESS_KEY, "not the secret");
+    let store = open_plainly("s3://contract", &settings).unwrap();
+    let key = Key::parse("a").unwrap();
+    for fault in [
+        store.list(&Listing::default()).await.unwrap_err().fault,
+        store.head(&key).await.unwrap_err().fault,
+        store.put(&key, "x".into(), &Put::default()).await.unwrap_err().fault,
+    ] {
+        assert!(matches!(fault, Fault::Credentials(_)), "{fault:?}");
+    }
+
+    // Another account's key: 32 bytes, in base64.
+    let secret = Secret::new("bm90IHRoZSBzZWNyZXQgb2YgdGhpcyBhY2NvdW50IGF0IGFsbA==");
+    let credentials = Credentials::Keys { id: Azurite::ACCOUNT.into(), secret, token: None };
+    let settings = Settings { credentials, endpoint: Some(AZURITE.url()), ..Settings::default() };
+    let store = open_plainly("az://contract", &settings).unwrap();
+    let fault = store.list(&Listing::default()).await.unwrap_err().fault;
+    assert!(matches!(fault, Fault::Credentials(_) | Fault::Forbidden(_)), "{fault:?}");
+}
+
+#[tokio::test]
+async fn the_environment_leads_to_a_store_as_well() {
+    let environment = Environment::of([
+        ("AWS_ENDPOINT_URL", MOTO.url().as_str()),
+        ("AWS_ACCESS_KEY_ID", Moto::ACCESS_KEY),
+        ("AWS_SECRET_ACCESS_KEY", Moto::SECRET_KEY),
+    ]);
+    let store = open("s3://contract", &Settings { environment, ..Settings::default() }).unwrap();
+    let key = scratch().key("a");
+    store.put(&key, "x".into(), &Put::default()).await.unwrap();
+    assert_eq!(store.get(&key, 0..9).await.unwrap(), "x");
+
+    let connection = format!("AccountName={};AccountKey={};EndpointSuffix=x", Azurite::ACCOUNT, Azurite::KEY);
+    let environment = Environment::of([("AZURE_STORAGE_CONNECTION_STRING", connection)]);
+    let settings = Settings { environment, endpoint: Some(AZURITE.url()), ..Settings::default() };
+    let store = open("az://contract", &settings).unwrap();
+    store.put(&key, "x".into(), &Put::default()).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_stores_can_do_is_found_out() {
+    for store in [at_moto().await, at_s3s_fs().await, at_azurite().await, at_gcs().await, at_moto_with_lock().await] {
+        let found = probe::probe(&*store, "doctor").await.unwrap();
+        let failed: Vec<_> = found.results.iter().filter(|(_, result)| result.is_err()).collect();
+        assert!(failed.is_empty(), "{}: {failed:?}", store.place());
+        assert_eq!(list_all(&*store, Listing::below("doctor")).await.unwrap(), []);
+    }
+}
+
+/// Sizes around the border between one piece and several, and around that of parts.
+#[tokio::test]
+async fn large_objects_go_up_in_parts_and_come_down_the_same() {
+    let (piece, scratch) = (5 << 20, scratch());
+    for store in [at_moto().await, at_s3s_fs().await, at_azurite().await, at_gcs().await] {
+        for size in [0, piece - 1, piece, piece + 1, 2 * piece + 1] {
+            let key = scratch.key(&format!("{size}"));
+            let pieces = Pieces { bytes: piece as u64, at_once: 3 };
+            let mut uploader = Uploader::new(Arc::clone(&store), key.clone(), Put::if_absent(), pieces);
+            uploader.write(filled(b'a', size)).await.unwrap();
+            let written = uploader.finish().await.unwrap();
+
+            assert_eq!(written.size_bytes, size as u64, "{}", store.place());
+            let file = Arc::new(tempfile::tempfile().unwrap());
+            store::download::read_to_file(&*store, &key, size as u64, Arc::clone(&file), pieces).await.unwrap();
+            assert_eq!(file.metadata().unwrap().len(), size as u64);
+            assert_eq!(store.head(&key).await.unwrap().tag, Some(written.tag));
+        }
+    }
+}
+
+#[tokio::test]
+async fn encryption_and_storage_class_are_asked_for() {
+    for encryption in [
+        Encryption::StoreKeys,
+        Encryption::KeyService { key: None },
+        Encryption::CustomerKey("MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=".into()),
+    ] {
+        let settings = Settings { encryption, storage_class: Some("STANDARD_IA".into()), ..moto_settings() };
+        let store = open_plainly("s3://contract", &settings).unwrap();
+        let key = scratch().key("a");
+        store.put(&key, "kept secret".into(), &Put::default()).await.unwrap();
+        assert_eq!(store.get(&key, 0..4).await.unwrap(), "kept");
+        assert_eq!(store.head(&key).await.unwrap().size_bytes, 11);
+        let upload = store.begin(&key, &Put::default()).await.unwrap();
+        let part = store.put_part(&upload, 0, "in parts".into()).await.unwrap();
+        store.complete(&upload, &[part], &Put::default()).await.unwrap();
+        assert_eq!(store.get(&key, 0..100).await.unwrap(), "in parts");
+    }
+}
+
+/// The connection breaks again and again while an object goes up; the object arrives all the same, once.
+#[tokio::test]
+async fn an_upload_survives_connections_that_break() {
+    let toxic = Toxic::before_url(&MOTO.url());
+    let settings = s3_settings(toxic.url(), Moto::ACCESS_KEY, Moto::SECRET_KEY);
+    let patience = Patience { spare_tries: 500, ..Patience::default() };
+    let store = open("s3://contract", &Settings { patience, ..settings }).unwrap();
+    let key = scratch().key("large");
+    let done = AtomicUsize::new(0);
+    let upload = async {
+        let pieces = Pieces { bytes: 5 << 20, at_once: 2 };
+        let mut uploader = Uploader::new(Arc::clone(&store), key.clone(), Put::if_absent(), pieces);
+        for _ in 0..20 {
+            uploader.write(filled(b'a', 1 << 20)).await.unwrap();
+            done.fetch_add(1, Ordering::Relaxed);
+            toxic.cut();
+        }
+        uploader.finish().await.unwrap()
+    };
+    let written = upload.await;
+
+    assert_eq!((written.size_bytes, done.into_inner()), (20 << 20, 20));
+    let found: Bytes = store.get(&key, (20 << 20) - 3..u64::MAX / 2).await.unwrap();
+    assert_eq!(found, "aaa");
+}
