@@ -23,8 +23,9 @@ pub struct Closing {
     pub anchors: Vec<Anchor>,
 }
 
-/// The last revision of a second.
+/// The last revision of a second. There are many, so each is written as a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "(i64, Revision)", into = "(i64, Revision)")]
 pub struct Moment {
     /// The second, since 1970.
     pub second: i64,
@@ -67,4 +68,16 @@ pub struct MemberNote {
     pub version: Option<String>,
     /// Where its peers find it.
     pub peer_urls: Vec<String>,
+}
+
+impl From<(i64, Revision)> for Moment {
+    fn from((second, revision): (i64, Revision)) -> Self {
+        Self { second, revision }
+    }
+}
+
+impl From<Moment> for (i64, Revision) {
+    fn from(moment: Moment) -> Self {
+        (moment.second, moment.revision)
+    }
 }

@@ -87,7 +87,7 @@ impl Tables {
     }
 
     /// The bucket called `name`, made if there is none.
-    pub fn bucket_mut(&mut self, name: &str) -> &mut Table {
+    pub fn bucket_mut(&mut self, name: impl Into<Vec<u8>>) -> &mut Table {
         self.buckets.entry(name.into()).or_default()
     }
 

@@ -1,0 +1,309 @@
+//! Making a chunk, record by record.
+
+use std::collections::HashMap;
+
+use etcd_data::{KeyValue, RevKey, Revision};
+
+use super::column::Packer;
+use super::edit::Shape;
+use super::generation::{Numbers, expected, remembered};
+use super::keys::{KeyTable, MAX_KEY_BYTES};
+use super::{
+    DELETE, EDITED, EMPTY, FAR, GIVEN, KEYLESS, LEASE, LITERAL, MAX_CHANGES, MAX_COLUMN_BYTES, MAX_RAW_BYTES,
+    MAX_RECORDS, ODD, WITHIN,
+};
+use crate::fields::{put_number, put_signed};
+
+/// Records on their way into a chunk.
+#[derive(Default, Clone)]
+pub(crate) struct ChunkBuilder {
+    flags: Vec<u8>,
+    revisions: Vec<u8>,
+    back: [Vec<u8>; 3],
+    creates: Vec<u8>,
+    mods: Vec<u8>,
+    versions: Vec<u8>,
+    leases: Vec<u8>,
+    sizes: Vec<u8>,
+    forms: Vec<u8>,
+    edits: Vec<u8>,
+    comes: Vec<u8>,
+    values: Vec<u8>,
+
+    keys: HashMap<Box<[u8]>, u32>,
+    key_bytes: usize,
+    /// Of each key, in the order in which they first came.
+    states: Vec<State>,
+    shapes: HashMap<Shape, u32>,
+    shape_list: Vec<Shape>,
+    changes: usize,
+    last_lease: i64,
+    first: Option<RevKey>,
+    last: Option<RevKey>,
+    raw_bytes: u64,
+    keyless: bool,
+    scratch: Vec<u8>,
+}
+
+/// What is known of a key.
+#[derive(Clone)]
+struct State {
+    /// The place of its last record.
+    last: u32,
+    numbers: Option<Numbers>,
+    value: Value,
+    /// The form of its last edit.
+    shape: Option<u32>,
+}
+
+/// The last value of a key.
+#[derive(Clone)]
+enum Value {
+    None,
+    /// At this place of the column of values.
+    Literal(usize, usize),
+    Made(Vec<u8>),
+}
+
+/// A chunk that is done.
+pub(crate) struct Packed {
+    pub(crate) stored: Vec<u8>,
+    pub(crate) keys: KeyTable,
+    pub(crate) first: RevKey,
+    pub(crate) last: RevKey,
+    pub(crate) records: u32,
+    pub(crate) raw_bytes: u64,
+    pub(crate) keyless: bool,
+}
+
+/// How many times larger a chunk may become where that pays.
+const GROWTH: usize = 4;
+
+/// What a revision takes where it is written out.
+pub(super) const REVISION_BYTES: u64 = 18;
+
+impl ChunkBuilder {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.flags.is_empty()
+    }
+
+    /// Whether one more record of `len` bytes may come, where the columns are to have `target` bytes, and more if that
+    /// pays: if most values are edits of one before, which must be in the chunk too.
+    pub(crate) fn has_room(&self, len: usize, target: usize) -> bool {
+        let size = self.column_bytes();
+        let pays = self.raw_bytes > size as u64 / 2 * 3;
+        self.is_empty()
+            || (self.flags.len() < MAX_RECORDS
+                && size < if pays { target * GROWTH } else { target }
+                && size + len + 64 < MAX_COLUMN_BYTES
+                && self.raw_bytes + (len as u64) + REVISION_BYTES <= MAX_RAW_BYTES
+                && self.key_bytes + len < MAX_KEY_BYTES)
+    }
+
+    /// About how many bytes the columns have.
+    fn column_bytes(&self) -> usize {
+        let columns = [&self.revisions, &self.creates, &self.mods, &self.versions, &self.leases, &self.sizes];
+        let columns = columns.into_iter().chain([&self.forms, &self.edits, &self.comes, &self.values]);
+        // Flags and `back` have four bytes of each record, keys a rank and at least two sizes.
+        self.flags.len() * 4 + columns.map(Vec::len).sum::<usize>() + self.key_bytes + self.states.len() * 6
+    }
+
+    /// Adds a record, which must come after those before.
+    pub(crate) fn push(&mut self, at: RevKey, record: &[u8]) {
+        let mut flags = self.revision(at);
+        let parsed = KeyValue::parse(record).ok().filter(|parsed| self.is_as_etcd_writes(parsed, record));
+        flags |= match parsed {
+            Some(parsed) => self.key_value(at, &parsed),
+            None => self.odd(record),
+        };
+        self.flags.push(flags);
+        self.first.get_or_insert(at);
+        self.last = Some(at);
+        self.raw_bytes += record.len() as u64 + REVISION_BYTES;
+    }
+
+    fn revision(&mut self, at: RevKey) -> u8 {
+        let delete = if at.tombstone { DELETE } else { 0 };
+        let before = self.last.map_or((0, 0), |last| (last.main.0, last.sub));
+        let way = match (at.main.0.wrapping_sub(before.0), at.sub.wrapping_sub(before.1)) {
+            (1, _) if at.sub == 0 => 0,
+            (0, 1) => WITHIN,
+            (mains, _) => {
+                put_signed(&mut self.revisions, mains);
+                put_number(&mut self.revisions, at.sub as u64);
+                FAR
+            }
+        };
+        delete | way
+    }
+
+    fn is_as_etcd_writes(&mut self, parsed: &KeyValue<'_>, record: &[u8]) -> bool {
+        self.scratch.clear();
+        parsed.encode(&mut self.scratch);
+        self.scratch == record
+    }
+
+    fn odd(&mut self, record: &[u8]) -> u8 {
+        put_number(&mut self.sizes, record.len() as u64);
+        self.values.extend_from_slice(record);
+        match KeyValue::parse_key(record) {
+            Ok(key) => {
+                let state = self.state_of(key);
+                if let Some(state) = self.states.get_mut(state) {
+                    state.numbers = None;
+                }
+                ODD
+            }
+            Err(_) => {
+                self.keyless = true;
+                ODD | KEYLESS
+            }
+        }
+    }
+
+    fn key_value(&mut self, at: RevKey, parsed: &KeyValue<'_>) -> u8 {
+        let index = self.state_of(parsed.key);
+        let Some(state) = self.states.get_mut(index) else { return EMPTY };
+        let KeyValue { create_revision, mod_revision, version, lease, .. } = *parsed;
+        let numbers = Numbers { create: create_revision, modified: mod_revision, version, lease };
+        let expected = expected(at, state.numbers);
+        state.numbers = remembered(at, numbers);
+
+        let mut flags = 0;
+        if (Numbers { lease, ..expected }) != numbers {
+            let before = |revision: Revision| at.main.0.wrapping_sub(revision.0);
+            put_signed(&mut self.creates, before(create_revision));
+            put_signed(&mut self.mods, before(mod_revision));
+            put_signed(&mut self.versions, version);
+            flags |= GIVEN;
+        }
+        if lease != expected.lease {
+            put_signed(&mut self.leases, lease.0.wrapping_sub(self.last_lease));
+            self.last_lease = lease.0;
+            flags |= LEASE;
+        }
+        flags | self.value(index, parsed.value)
+    }
+
+    /// The state of a key, whose next record this is.
+    fn state_of(&mut self, key: &[u8]) -> usize {
+        let record = self.flags.len() as u32;
+        let known = self.keys.get(key).map(|&index| index as usize);
+        let index = known.unwrap_or_else(|| {
+            let index = self.states.len();
+            self.keys.insert(key.into(), index as u32);
+            self.key_bytes += key.len();
+            self.states.push(State { last: record, numbers: None, value: Value::None, shape: None });
+            index
+        });
+        let back = self.states.get_mut(index).map_or(0, |state| record - std::mem::replace(&mut state.last, record));
+        put_planes(&mut self.back, back);
+        index
+    }
+
+    fn value(&mut self, index: usize, value: &[u8]) -> u8 {
+        let Some(state) = self.states.get_mut(index).filter(|_| !value.is_empty()) else { return EMPTY };
+        let old = match &state.value {
+            Value::None => &[],
+            Value::Literal(start, len) => self.values.get(*start..start + len).unwrap_or_default(),
+            Value::Made(made) => made,
+        };
+        if let Some(edit) = edit(old, value, state.shape.and_then(|shape| self.shape_list.get(shape as usize))) {
+            let form = match edit {
+                Edit::AsBefore => state.shape,
+                Edit::New(shape) => match self.shapes.get(&shape) {
+                    Some(&known) => Some(known),
+                    None if self.changes + shape.changes() > MAX_CHANGES => None,
+                    None => {
+                        let form = self.shape_list.len() as u32;
+                        self.changes += shape.changes();
+                        shape.encode(&mut self.edits);
+                        self.shapes.insert(shape.clone(), form);
+                        self.shape_list.push(shape);
+                        Some(form)
+                    }
+                },
+            };
+            if let Some((form, shape)) = form.and_then(|form| Some((form, self.shape_list.get(form as usize)?))) {
+                put_number(&mut self.forms, if state.shape == Some(form) { 0 } else { u64::from(form) + 1 });
+                shape.take(value, &mut self.comes);
+                state.shape = Some(form);
+                match &mut state.value {
+                    Value::Made(made) => {
+                        made.clear();
+                        made.extend_from_slice(value);
+                    }
+                    other => *other = Value::Made(value.into()),
+                }
+                return EDITED;
+            }
+        }
+        put_number(&mut self.sizes, value.len() as u64);
+        state.value = Value::Literal(self.values.len(), value.len());
+        self.values.extend_from_slice(value);
+        LITERAL
+    }
+
+    /// Packs all of it.
+    pub(crate) fn pack(self, packer: &mut Packer) -> std::io::Result<Option<Packed>> {
+        let (Some(first), Some(last)) = (self.first, self.last) else { return Ok(None) };
+        let mut sorted: Vec<(Box<[u8]>, u32)> = self.keys.into_iter().collect();
+        sorted.sort_unstable();
+        let mut ranks = vec![0u32; sorted.len()];
+        for (rank, (_, index)) in sorted.iter().enumerate() {
+            if let Some(place) = ranks.get_mut(*index as usize) {
+                *place = rank as u32;
+            }
+        }
+        let count = ranks.len() as u32;
+        let mut rank_planes = Default::default();
+        let mut before = count.wrapping_sub(1);
+        for rank in ranks {
+            put_planes(&mut rank_planes, (rank + count - 1 - before) % count.max(1));
+            before = rank;
+        }
+        let keys = KeyTable::of(sorted.iter().map(|(key, _)| &**key));
+
+        let mut stored = Vec::new();
+        put_number(&mut stored, self.flags.len() as u64);
+        keys.pack(packer, &mut stored)?;
+        let columns = [&self.flags, &self.revisions].into_iter().chain(&self.back).chain(&rank_planes);
+        let numbers = [&self.creates, &self.mods, &self.versions, &self.leases, &self.sizes, &self.forms];
+        for column in columns.chain(numbers).chain([&self.edits, &self.comes, &self.values]) {
+            packer.pack(column, &mut stored)?;
+        }
+        let records = self.flags.len() as u32;
+        Ok(Some(Packed { stored, keys, first, last, records, raw_bytes: self.raw_bytes, keyless: self.keyless }))
+    }
+}
+
+/// How a value is told by the one before.
+enum Edit {
+    /// With the form of the key's last edit.
+    AsBefore,
+    New(Shape),
+}
+
+/// The edit that makes `new` of `old`, if that is worth it. The form `before` is taken again where it is hardly
+/// longer: forms that seldom change cost nothing.
+fn edit(old: &[u8], new: &[u8], before: Option<&Shape>) -> Option<Edit> {
+    const HARDLY_LONGER: usize = 8;
+    if old.is_empty() {
+        return None;
+    }
+    let shortest = Shape::between(old, new);
+    if let Some(before) = before
+        && before.fits(old, new)
+        && before.comes() <= shortest.as_ref().map_or(0, Shape::comes) + HARDLY_LONGER
+    {
+        return Some(Edit::AsBefore);
+    }
+    shortest.filter(|shape| (shape.comes() + 3 * shape.changes()) * 2 <= new.len() + 8).map(Edit::New)
+}
+
+/// Appends the bytes of `number`, each to the column of its own.
+fn put_planes(planes: &mut [Vec<u8>; 3], number: u32) {
+    for (plane, byte) in planes.iter_mut().zip(number.to_le_bytes()) {
+        plane.push(byte);
+    }
+}
