@@ -16,10 +16,10 @@
 //! in hand may have kept it, so a new archive key is drawn for what is written from then on. One request to a
 //! KMS opens all objects of an archive key, not one each.
 //!
-//! Why not put the recipients' locks into each object: then nobody could ever be taken away, and every object would have
-//! to be written again when a KMS key retires. The price is that a lockbox is needed for every object of its
-//! key; nothing ever deletes one, and verification looks for it. The header names the recipients of its
-//! time, so that a person can tell what is asked for even then.
+//! Why not put the recipients' locks into each object: then nobody could ever be taken away, and every object would
+//! have to be written again when a KMS key retires. The price is that a lockbox is needed for every object of its key;
+//! nothing ever deletes one, and verification looks for it. The header names the recipients of its time, so that a
+//! person can tell what is asked for even then.
 //!
 //! Whoever may write to the store could put a lockbox there with a key that is theirs, locked for a public age
 //! key. So a writer goes on with an archive key that it finds only if a recipient whose locks take a secret to make

@@ -21,6 +21,7 @@
 //! - [`merge_plan`]: what is due to be put together
 //! - [`retention`]: what can be deleted
 //! - [`publish`], [`merge`]: writing objects, and making one of several
+//! - [`proof`]: how far objects and points have been shown to be right
 //! - [`error`]: what can go wrong
 
 #![forbid(unsafe_code)]

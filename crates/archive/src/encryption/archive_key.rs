@@ -11,9 +11,9 @@
 //!
 //! The associated data is the text `refloat data key` followed by the 16 bytes of the archive key's id.
 //!
-//! The id is made of the key: the first 16 bytes of the SHA-256 of the text `refloat archive key`, the cluster's identity (16
-//! bytes, big-endian) and the key. So a lockbox cannot name one key and give another, and a key of one cluster
-//! is never taken for one of another.
+//! The id is made of the key: the first 16 bytes of the SHA-256 of the text `refloat archive key`, the cluster's
+//! identity (16 bytes, big-endian) and the key. So a lockbox cannot name one key and give another, and a key of one
+//! cluster is never taken for one of another.
 
 use std::fmt;
 use std::str::FromStr;
@@ -75,7 +75,8 @@ impl ArchiveKey {
         &self.secret
     }
 
-    /// A new data key, and what the header of its object says of it. `recipients` are those who can open the archive key.
+    /// A new data key, and what the header of its object says of it. `recipients` are those who can open the archive
+    /// key.
     pub fn data_key(&self, recipients: Vec<String>) -> (DataKey, Encryption) {
         let data_key = Secret::draw();
         let encryption = Encryption {

@@ -1,5 +1,5 @@
-//! Keys of AWS KMS, and of whatever speaks its language. Two requests are made, `Encrypt` and `Decrypt`, signed, with the
-//! cluster's identity and the archive key's id as encryption context, so that KMS itself tells archives apart.
+//! Keys of AWS KMS, and of whatever speaks its language. Two requests are made, `Encrypt` and `Decrypt`, signed, with
+//! the cluster's identity and the archive key's id as encryption context, so that KMS itself tells archives apart.
 
 use std::fmt;
 use std::sync::Arc;

@@ -14,16 +14,16 @@
 //! }
 //! ```
 //!
-//! | method           | recipient                        | locked: base64 of                                                |
-//! |------------------|----------------------------------|------------------------------------------------------------------|
-//! | `age`            | `age1…`                          | an age file with the 32 bytes of the archive key, for that recipient |
-//! | `age-passphrase` | `passphrase`                     | the same, for a passphrase (scrypt)                              |
-//! | `key-file`       | `key-file:` and 16 digits of the key's digest | nonce (12), AES-256-GCM of the 32 bytes, tag (16)    |
-//! | `aws-kms`        | `aws-kms:` and the key's ARN, id or alias     | the ciphertext of KMS                                |
-//! | `vault-transit`  | `vault:` and `<mount>/<key>`     | the text that Vault gave, as `vault:v1:…`                        |
+//! | method           | recipient                                     | locked: base64 of                            |
+//! |------------------|-----------------------------------------------|----------------------------------------------|
+//! | `age`            | `age1…`                                       | an age file with the 32 bytes of the key     |
+//! | `age-passphrase` | `passphrase`                                  | the same, for a passphrase (scrypt)          |
+//! | `key-file`       | `key-file:` and 16 digits of the key's digest | nonce (12), AES-256-GCM of the key, tag (16) |
+//! | `aws-kms`        | `aws-kms:` and the key's ARN, id or alias     | the ciphertext of KMS                        |
+//! | `vault-transit`  | `vault:` and `<mount>/<key>`                  | the text that Vault gave, as `vault:v1:…`    |
 //!
-//! The digest of a key file's key is the SHA-256 of the text `refloat key file` and the key; its associated data is the text
-//! `refloat archive key` and the 16 bytes of the archive key's id. The encryption context of KMS has
+//! The digest of a key file's key is the SHA-256 of the text `refloat key file` and the key; its associated data is the
+//! text `refloat archive key` and the 16 bytes of the archive key's id. The encryption context of KMS has
 //! `refloat-cluster` and `refloat-key`, with the two identities in hexadecimal.
 
 use base64::Engine;

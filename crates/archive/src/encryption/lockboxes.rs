@@ -66,8 +66,8 @@ impl Lockboxes<'_> {
         Ok(self.keyring.open(self.cluster, &lockbox).await?.key)
     }
 
-    /// The archive key that new objects are encrypted with for `recipients`: the newest that is locked for just them and
-    /// is ours for sure, or else a new one, whose lockbox is in the store before anything is written with it.
+    /// The archive key that new objects are encrypted with for `recipients`: the newest that is locked for just them
+    /// and is ours for sure, or else a new one, whose lockbox is in the store before anything is written with it.
     pub async fn to_write(&self, recipients: &[Recipient], now: Timestamp) -> Result<WritingKey, Error> {
         let wanted = names(recipients);
         if wanted.is_empty() {
@@ -110,8 +110,8 @@ impl Lockboxes<'_> {
         Ok(WritingKey { key, recipients: lockbox.recipients() })
     }
 
-    /// Locks every archive key for `recipients`, and for nobody else. Those whom somebody is taken from are written with no
-    /// more. Tells of each lockbox that could be opened or not.
+    /// Locks every archive key for `recipients`, and for nobody else. Those whom somebody is taken from are written
+    /// with no more. Tells of each lockbox that could be opened or not.
     pub async fn relock(
         &self,
         recipients: &[Recipient],
@@ -155,7 +155,8 @@ impl Lockboxes<'_> {
     /// A lockbox, and which content of it this is.
     pub async fn read(&self, id: KeyId) -> Result<Option<(Lockbox, Option<Tag>)>, Error> {
         let place = self.place(id)?;
-        // The tag first: if the lockbox is replaced in between, a replacement of ours fails instead of undoing that one.
+        // The tag first: if the lockbox is replaced in between, a replacement of ours fails instead of undoing that
+        // one.
         let head = match self.store.head(&place).await {
             Err(StoreError { fault: Fault::NotFound, .. }) => return Ok(None),
             head => head?,

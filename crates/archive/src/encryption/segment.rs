@@ -13,10 +13,10 @@
 //! | 3      | 8    | i, big-endian                        |
 //! | 11     | 1    | 1 if it is the last segment, or else 0 |
 //!
-//! Its associated data is the SHA-256 of the header's bytes as they stand in the object. So a segment opens only in its own
-//! object, behind its own header and in its own place, and a body that was cut off has no last segment. The last one is
-//! empty only if the body is. This is the STREAM construction, as age uses it; the key is used for this body alone, so
-//! no nonce comes twice.
+//! Its associated data is the SHA-256 of all bytes of the object before the body, the header among them. So a segment
+//! opens only in its own object, behind its own header and in its own place, and a body that was cut off has no last
+//! segment. The last one is empty only if the body is. This is the STREAM construction, as age uses it; the key is used
+//! for this body alone, so no nonce comes twice.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use sha2::{Digest, Sha256};
@@ -49,7 +49,8 @@ pub struct Opener {
     header: [u8; 32],
 }
 
-/// A segment was changed, is in another place than it was sealed for, or is not the last or is, against what was expected.
+/// A segment was changed, is in another place than it was sealed for, or is not the last or is, against what was
+/// expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("sealed segment {index} was changed or belongs elsewhere")]
 pub struct NotAuthentic {
@@ -88,8 +89,8 @@ impl Opener {
         Self { key: aes(key), header: Sha256::digest(header).into() }
     }
 
-    /// The plain bytes of segment `index`, from what is stored of it. Whoever asks knows from the size of the body which
-    /// segment is the last.
+    /// The plain bytes of segment `index`, from what is stored of it. Whoever asks knows from the size of the body
+    /// which segment is the last.
     pub fn open(&self, index: u64, last: bool, stored: &[u8]) -> Result<Vec<u8>, NotAuthentic> {
         let mut bytes = stored.to_vec();
         let aad = Aad::from(self.header);

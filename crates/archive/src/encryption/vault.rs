@@ -124,7 +124,8 @@ impl VaultKey {
         Ok(Lock::new(method::VAULT, self.name(), text.as_bytes()))
     }
 
-    /// The same lock, made with the newest version of Vault's key. Vault does it by itself: the archive key does not leave it.
+    /// The same lock, made with the newest version of Vault's key. Vault does it by itself: the archive key does not
+    /// leave it.
     pub async fn rewrap(&self, lock: &Lock) -> Result<Lock, KeyError> {
         let text = lock.bytes().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
         let answer = self.vault.ask("rewrap", &self.key, &json!({ "ciphertext": text })).await?;

@@ -3,12 +3,16 @@
 //! A lease cannot keep a writer that was paused in the middle of a put from finishing it later. So readers have a rule of
 //! their own, and need no clock for it:
 //!
-//! > An epoch reigns from the first revision that it wrote. From there on, no object of a lower epoch counts.
+//! > The highest epoch reigns from the first revision that it wrote: from there on, only its objects count. What came
+//! > before is what it found and went on from, whoever wrote that.
 //!
-//! An object that reaches into a later reign counts up to where that begins. An object that is merged from others
-//! has the epoch of the last of them, and epochs never fall along a chain, so merging changes no reign.
-
-use std::collections::BTreeMap;
+//! An object that reaches into the reign counts up to where that begins. An object that is merged from others has the
+//! epoch of the last of them, so merging takes nothing from anybody that is not in what was merged.
+//!
+//! Why not let every epoch reign over those below it: an object of a middle one that arrives late would then take away
+//! what the highest has already gone on from, and leave a hole. For the same reason a writer repeats a put whose outcome
+//! it does not know, under the same name, until it knows: what arrives late must not begin before what its own
+//! epoch has gone on from.
 
 use etcd_data::Revision;
 use etcd_data::database::RevisionRange;
@@ -16,9 +20,9 @@ use etcd_data::database::RevisionRange;
 use crate::header::{Header, Kind};
 use crate::identity::Epoch;
 
-/// From where on each epoch reigns, as far as objects tell.
+/// From where on the highest epoch reigns, as far as objects tell.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Reigns(BTreeMap<Epoch, Revision>);
+pub struct Reigns(Option<(Epoch, Revision)>);
 
 impl Reigns {
     /// What the objects with these headers tell: all that are trusted, of one lineage.
@@ -37,7 +41,11 @@ impl Reigns {
 
     /// Notes that a writer with `epoch` wrote what happened from `first` on.
     pub fn wrote(&mut self, epoch: Epoch, first: Revision) {
-        self.0.entry(epoch).and_modify(|known| *known = first.min(*known)).or_insert(first);
+        self.0 = Some(match self.0 {
+            Some((highest, begin)) if highest > epoch => (highest, begin),
+            Some((highest, begin)) if highest == epoch => (highest, begin.min(first)),
+            _ => (epoch, first),
+        });
     }
 
     /// The revisions for which an object counts. Nothing if it does not count at all, and a full if not all of it does:
@@ -58,11 +66,10 @@ impl Reigns {
         (range.from <= to).then_some(RevisionRange { from: range.from, to })
     }
 
-    /// The last revision before a later epoch reigns. Nothing if none does.
+    /// The last revision before the reign. Nothing for the one who reigns.
     fn end_of(&self, epoch: Epoch) -> Option<Revision> {
-        let later = self.0.range(epoch..).filter(|(other, _)| **other > epoch);
-        let next = later.map(|(_, first)| *first).min()?;
-        Some(Revision(next.0.saturating_sub(1)))
+        let (_, begin) = self.0.filter(|(highest, _)| *highest > epoch)?;
+        Some(Revision(begin.0.saturating_sub(1)))
     }
 }
 
@@ -86,29 +93,28 @@ mod tests {
     }
 
     #[test]
-    fn an_epoch_reigns_from_the_first_revision_that_it_wrote() {
-        let wrote = [(1, 2), (1, 51), (2, 101), (2, 131), (5, 200)];
+    fn the_highest_epoch_reigns_from_the_first_revision_that_it_wrote() {
+        let wrote = [(1, 2), (1, 51), (2, 131), (2, 101)];
         check(&wrote, 1, (51, 100), Some((51, 100)));
         check(&wrote, 1, (101, 110), None);
         check(&wrote, 1, (130, 140), None);
         check(&wrote, 2, (131, 199), Some((131, 199)));
-        check(&wrote, 2, (200, 210), None);
-        check(&wrote, 5, (200, 210), Some((200, 210)));
-        check(&wrote, 4, (150, 160), Some((150, 160)));
-        check(&wrote, 4, (200, 260), None);
         check(&[], 1, (1, 5), Some((1, 5)));
+        check(&[(2, 0)], 1, (0, 0), None);
     }
 
     #[test]
-    fn what_reaches_into_a_later_reign_counts_up_to_it() {
+    fn what_reaches_into_the_reign_counts_up_to_it() {
         check(&[(1, 90), (2, 101)], 1, (90, 110), Some((90, 100)));
     }
 
     #[test]
-    fn a_later_epoch_that_began_earlier_reigns_over_all_before_it() {
-        // Epoch 2 wrote one thing at the end, and epoch 3 had to begin before that.
-        check(&[(1, 1), (2, 150), (3, 120)], 1, (121, 130), None);
-        check(&[(1, 1), (2, 150), (3, 120)], 2, (150, 160), None);
-        check(&[(2, 0)], 1, (0, 0), None);
+    fn what_the_highest_went_on_from_is_not_taken_away_by_one_in_the_middle() {
+        // Epoch 3 found what 1 wrote up to 132; then something of 2 arrived that begins before that.
+        let wrote = [(1, 120), (3, 133), (2, 120)];
+        check(&wrote, 1, (120, 132), Some((120, 132)));
+        check(&wrote, 2, (120, 125), Some((120, 125)));
+        check(&wrote, 1, (133, 140), None);
+        check(&wrote, 2, (133, 140), None);
     }
 }

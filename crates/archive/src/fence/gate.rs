@@ -1,0 +1,168 @@
+//! Carries the fence's decisions out on a store.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use store::{Fault, Key, Put, Store, StoreError, Tag, When};
+
+use crate::error::Error;
+use crate::fence::{Claim, Fence, FenceError, MAX_CLAIM_BYTES, Move, Permit, PutOutcome, Tick};
+use crate::name::Name;
+
+/// How somebody wants to become the writer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Acquire {
+    /// If it is free, or becomes so within this time.
+    Within(Duration),
+    /// In any case: whoever has it is known to be gone.
+    TakeOver,
+}
+
+/// The way to `writer.json` of one cluster's archive.
+#[derive(Debug)]
+pub struct Gate<'a> {
+    store: &'a dyn Store,
+    key: Key,
+    fence: Fence,
+}
+
+/// How often one that loses a race tries again.
+const TRIES: u32 = 10;
+
+impl<'a> Gate<'a> {
+    /// The gate of the archive in `folder`, which is empty or ends with a slash. A store without conditional puts is
+    /// refused.
+    pub fn new(store: &'a dyn Store, folder: &str, fence: Fence) -> Result<Self, Error> {
+        let abilities = store.abilities();
+        if !(abilities.put_if_absent && abilities.put_if_unchanged) {
+            return Err(FenceError::Unable.into());
+        }
+        Ok(Self { store, key: Name::Writer.below(folder)?, fence })
+    }
+
+    /// Becomes the writer.
+    pub async fn acquire(&mut self, how: Acquire) -> Result<Permit, Error> {
+        let begun = Tick::now();
+        let patience = match how {
+            Acquire::Within(patience) => patience,
+            Acquire::TakeOver => {
+                self.fence.take_over();
+                Duration::ZERO
+            }
+        };
+        for _ in 0..TRIES {
+            match self.step().await? {
+                Step::Put => {}
+                Step::Wait { holder, until } => self.wait(holder, until, begun + patience).await?,
+                Step::Rest => {}
+            }
+            if let Some(permit) = self.fence.permit(Tick::now()) {
+                return Ok(permit);
+            }
+        }
+        Err(FenceError::Contended.into())
+    }
+
+    /// Renews the claim if that is due, and gives back what holds then. After an error that is transient it can be
+    /// tried again, as long as the permit holds.
+    pub async fn renew(&mut self) -> Result<Option<Permit>, Error> {
+        self.step().await?;
+        Ok(self.permit())
+    }
+
+    /// When to renew.
+    pub fn due(&self) -> Tick {
+        self.fence.due().unwrap_or_else(Tick::now)
+    }
+
+    /// What holds now.
+    pub fn permit(&self) -> Option<Permit> {
+        self.fence.permit(Tick::now())
+    }
+
+    /// Gives it up, so that the next one need not wait.
+    pub async fn release(mut self) -> Result<(), Error> {
+        let Some((claim, when)) = self.fence.release(Timestamp::now()) else { return Ok(()) };
+        match self.put(&claim, when).await {
+            // Somebody else has it, so there is nothing to give up.
+            Err(StoreError { fault: Fault::Changed, .. }) => Ok(()),
+            put => Ok(put.map(drop)?),
+        }
+    }
+
+    /// Looks if need be, and puts if that is next.
+    async fn step(&mut self) -> Result<Step, Error> {
+        let next = match self.fence.next(Tick::now(), Timestamp::now())? {
+            Move::Look => {
+                let found = self.look().await?;
+                self.fence.saw(Tick::now(), found);
+                self.fence.next(Tick::now(), Timestamp::now())?
+            }
+            next => next,
+        };
+        match next {
+            Move::Put(claim, when) => {
+                let answer = self.put(&claim, when).await;
+                let (outcome, failure) = match answer {
+                    Ok(tag) => (PutOutcome::Done(tag), None),
+                    Err(StoreError { fault: Fault::Exists | Fault::Changed, .. }) => (PutOutcome::Unclear, None),
+                    // It may have been carried out, so it is looked for before anything else is done.
+                    Err(error) => (PutOutcome::Unclear, Some(error)),
+                };
+                self.fence.put(&claim, outcome, Tick::now());
+                failure.map_or(Ok(Step::Put), |error| Err(error.into()))
+            }
+            Move::Wait { holder, until } => Ok(Step::Wait { holder, until }),
+            Move::Rest { .. } | Move::Look => Ok(Step::Rest),
+        }
+    }
+
+    /// Waits for the holder to be gone, looking now and then: it may give up early, or renew.
+    async fn wait(&mut self, holder: Claim, mut until: Tick, deadline: Tick) -> Result<(), Error> {
+        loop {
+            let now = Tick::now();
+            if now >= until {
+                self.fence.look_again();
+                return Ok(());
+            }
+            if now >= deadline {
+                return Err(FenceError::Held { holder: Box::new(holder), ends_in: until.since(now) }.into());
+            }
+            let nap = until.since(now).min(deadline.since(now)).min(holder.lasts() / 6);
+            tokio::time::sleep(nap.max(Duration::from_millis(1))).await;
+            let found = self.look().await?;
+            self.fence.saw(Tick::now(), found);
+            match self.fence.next(Tick::now(), Timestamp::now())? {
+                Move::Wait { until: later, .. } => until = later,
+                _ => {
+                    self.fence.look_again();
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    async fn look(&self) -> Result<Option<(Claim, Tag)>, Error> {
+        // The tag first: if the claim is replaced in between, a put that relies on the tag fails.
+        let head = match self.store.head(&self.key).await {
+            Err(StoreError { fault: Fault::NotFound, .. }) => return Ok(None),
+            head => head?,
+        };
+        let tag = head.tag.ok_or(FenceError::Unable)?;
+        if head.size_bytes == 0 {
+            return Err(FenceError::Malformed { what: "it is empty".into() }.into());
+        }
+        let bytes = self.store.get(&self.key, 0..MAX_CLAIM_BYTES as u64 + 1).await?;
+        Ok(Some((Claim::parse(&bytes)?, tag)))
+    }
+
+    async fn put(&self, claim: &Claim, when: When) -> Result<Tag, StoreError> {
+        self.store.put(&self.key, claim.to_bytes().into(), &Put { when, ..Put::default() }).await
+    }
+}
+
+enum Step {
+    Put,
+    Wait { holder: Claim, until: Tick },
+    Rest,
+}

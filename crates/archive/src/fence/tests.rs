@@ -1,0 +1,173 @@
+//! The gate on a store, step by step; and thousands of histories of writers that are paused, restarted, answered late
+//! or not at all, with clocks that run unequally.
+//!
+//! In every history: nobody holds an epoch that another process held; no two permits hold at once; and whatever was
+//! acknowledged under a permit is there in the end, with no hole before it. Where somebody takes over by force, only the
+//! first is promised.
+
+mod history;
+
+use std::time::Duration;
+
+use etcd_data::Kind;
+use store::memory::Memory;
+use store::{Abilities, Key, Put, Store};
+
+use super::*;
+use crate::Error;
+use crate::identity::ClusterUid;
+
+fn candidate(holder: &str, cluster: u128) -> Candidate {
+    let cluster = Cluster { name: "prod".into(), id: ClusterUid(cluster) };
+    Candidate { cluster, holder: holder.into(), instance: Instance::draw() }
+}
+
+fn gate<'a>(store: &'a Memory, holder: &str, lasts: Duration) -> Gate<'a> {
+    Gate::new(store, "prod/", Fence::new(candidate(holder, 1), Terms::lasting(lasts), Epoch(0))).unwrap()
+}
+
+fn fence_error<T: std::fmt::Debug>(result: Result<T, Error>) -> FenceError {
+    match result {
+        Err(Error::Fence(error)) => error,
+        other => panic!("not an error of the fence: {other:?}"),
+    }
+}
+
+const LONG: Duration = Duration::from_secs(3600);
+const NOW: Acquire = Acquire::Within(Duration::ZERO);
+
+#[tokio::test]
+async fn the_first_one_writes_and_the_second_is_told_who_does() {
+    let store = Memory::new();
+    let mut first = gate(&store, "one", LONG);
+    let permit = first.acquire(NOW).await.unwrap();
+    assert_eq!(permit.epoch(), Epoch(1));
+    assert_eq!(first.acquire(NOW).await.unwrap().epoch(), Epoch(1), "it still has it");
+
+    let error = fence_error(gate(&store, "two", LONG).acquire(NOW).await);
+    let FenceError::Held { holder, ends_in } = &error else { panic!("{error}") };
+    assert_eq!((holder.holder.as_str(), holder.epoch), ("one", Epoch(1)));
+    assert!(*ends_in > LONG / 2 && *ends_in <= LONG);
+    assert_eq!(error.kind(), Kind::Conflict);
+
+    first.release().await.unwrap();
+    assert_eq!(gate(&store, "two", LONG).acquire(NOW).await.unwrap().epoch(), Epoch(2));
+}
+
+#[tokio::test]
+async fn who_is_taken_over_from_stops_as_soon_as_it_looks() {
+    let store = Memory::new();
+    let terms = Terms { renew_after: Duration::ZERO, ..Terms::lasting(LONG) };
+    let mut first = Gate::new(&store, "prod/", Fence::new(candidate("one", 1), terms, Epoch(0))).unwrap();
+    first.acquire(NOW).await.unwrap();
+    assert!(first.renew().await.unwrap().is_some());
+
+    let mut second = gate(&store, "two", LONG);
+    assert_eq!(second.acquire(Acquire::TakeOver).await.unwrap().epoch(), Epoch(2));
+    // Its put finds another claim, and then it looks.
+    let renewed = match first.renew().await {
+        Ok(_) => first.renew().await,
+        error => error,
+    };
+    assert!(matches!(fence_error(renewed), FenceError::Lost { by } if by.holder == "two"));
+    assert!(first.permit().is_none());
+    assert!(matches!(fence_error(first.acquire(NOW).await), FenceError::Lost { .. }), "and it stays so");
+    assert!(second.permit().is_some());
+}
+
+#[tokio::test]
+async fn one_who_is_gone_is_followed_when_its_claim_has_run_out() {
+    let store = Memory::new();
+    let mut gone = gate(&store, "one", Duration::from_millis(20));
+    let _ = gone.acquire(NOW).await;
+    let patient = Acquire::Within(LONG);
+    assert_eq!(gate(&store, "two", LONG).acquire(patient).await.unwrap().epoch(), Epoch(2));
+}
+
+#[tokio::test]
+async fn the_epoch_is_higher_than_any_in_the_archive_though_the_file_is_gone() {
+    let store = Memory::new();
+    let fence = Fence::new(candidate("one", 1), Terms::default(), Epoch(41));
+    let mut gate = Gate::new(&store, "", fence).unwrap();
+    assert_eq!(gate.acquire(NOW).await.unwrap().epoch(), Epoch(42));
+    assert!(store.head(&Key::parse("writer.json").unwrap()).await.is_ok());
+
+    let last = Fence::new(candidate("two", 1), Terms::default(), Epoch(u64::MAX));
+    let error = fence_error(Gate::new(&store, "other/", last).unwrap().acquire(NOW).await);
+    assert!(matches!(error, FenceError::Malformed { .. }));
+}
+
+#[tokio::test]
+async fn what_stands_there_and_is_no_claim_of_ours_is_refused() {
+    let store = Memory::new();
+    gate(&store, "one", LONG).acquire(NOW).await.unwrap();
+    let other = Fence::new(candidate("other", 2), Terms::default(), Epoch(0));
+    let mut other = Gate::new(&store, "prod/", other).unwrap();
+    let error = fence_error(other.acquire(Acquire::TakeOver).await);
+    assert!(matches!(error, FenceError::OtherCluster { .. }), "{error}");
+
+    let key = Key::parse("prod/writer.json").unwrap();
+    for (bytes, kind) in [
+        (b"".to_vec(), Kind::Corrupt),
+        (b"{}".to_vec(), Kind::Corrupt),
+        (vec![b' '; MAX_CLAIM_BYTES + 1], Kind::Corrupt),
+        (br#"{"format": 2}"#.to_vec(), Kind::Unsupported),
+    ] {
+        store.put(&key, bytes.into(), &Put::default()).await.unwrap();
+        let error = fence_error(gate(&store, "one", LONG).acquire(Acquire::TakeOver).await);
+        assert_eq!(error.kind(), kind, "{error}");
+    }
+}
+
+#[test]
+fn a_store_without_conditional_puts_is_refused() {
+    let all = Memory::new().abilities();
+    for abilities in [Abilities { put_if_absent: false, ..all }, Abilities { put_if_unchanged: false, ..all }] {
+        let store = Memory::new().with_abilities(abilities);
+        let fence = Fence::new(candidate("one", 1), Terms::default(), Epoch(0));
+        let made = Gate::new(&store, "prod/", fence);
+        assert!(matches!(made, Err(Error::Fence(FenceError::Unable))));
+    }
+}
+
+#[test]
+fn a_permit_ends_before_anybody_else_may_begin() {
+    let terms = Terms::default();
+    let (at, clock) = (|seconds| Tick(Duration::from_secs(seconds)), Timestamp::UNIX_EPOCH);
+    let mut holder = Fence::new(candidate("one", 1), terms, Epoch(0));
+    assert_eq!(holder.next(at(100), clock), Ok(Move::Look));
+    holder.saw(at(100), None);
+    let Ok(Move::Put(claim, When::Absent)) = holder.next(at(100), clock) else { panic!("a first claim") };
+    let tag = Tag("a".into());
+    holder.put(&claim, PutOutcome::Done(tag.clone()), at(103));
+    // The answer took 3 s, and does not lengthen it.
+    let permit = holder.permit(at(124)).unwrap();
+    assert_eq!((permit.until(), permit.check(at(125))), (at(125), Err(PermitEnded { epoch: Epoch(1) })));
+    assert_eq!(holder.permit(at(125)), None);
+
+    // The other one's clock shows something else, and it saw the claim at once.
+    let mut other = Fence::new(candidate("two", 1), terms, Epoch(0));
+    other.saw(at(5000), Some((claim.clone(), tag.clone())));
+    assert_eq!(other.next(at(5029), clock), Ok(Move::Wait { holder: claim.clone(), until: at(5030) }));
+    assert!(matches!(other.next(at(5030), clock), Ok(Move::Put(next, _)) if next.epoch == Epoch(2)));
+
+    // A claim that was renewed is waited for anew; one that is the same is not.
+    other.saw(at(5020), Some((claim.clone(), tag.clone())));
+    assert!(matches!(other.next(at(5029), clock), Ok(Move::Wait { until, .. }) if until == at(5030)));
+    other.saw(at(5021), Some((claim.clone(), Tag("b".into()))));
+    assert!(matches!(other.next(at(5030), clock), Ok(Move::Wait { until, .. }) if until == at(5051)));
+
+    // Nobody followed, so it can go on with the same epoch.
+    let Ok(Move::Put(renewed, When::Unchanged(_))) = holder.next(at(900), clock) else { panic!("a renewal") };
+    assert_eq!(holder.permit(at(900)), None);
+    // The answer is lost, but the claim stands there: it is good from before it was sent.
+    holder.put(&renewed, PutOutcome::Unclear, at(905));
+    assert_eq!(holder.next(at(905), clock), Ok(Move::Look));
+    holder.saw(at(906), Some((renewed, Tag("c".into()))));
+    assert_eq!(holder.permit(at(906)).map(|permit| permit.until()), Some(at(925)));
+
+    holder.look_again();
+    holder.saw(at(907), None);
+    assert_eq!(holder.next(at(907), clock), Err(FenceError::Deleted));
+    assert_eq!(holder.permit(at(907)), None);
+}

@@ -1,0 +1,431 @@
+//! How far objects and points have been shown to be right.
+//!
+//! Whoever checks something writes down what was shown in one go, in an object of its own that never changes:
+//! `<lineage>/proof/<time>-<salt>.json`. What is proven of an object is the best that any of them says of just
+//! these bytes: a proof names the digest of what it was about, and of anything else it says nothing.
+//!
+//! ```text
+//! {
+//!   "format": 1,
+//!   "cluster": { "name": "prod", "id": "<32 hexadecimal digits>" },
+//!   "lineage": "20261121T093000Z-1a2b3c4d",
+//!   "program": "refloat 0.1.0",
+//!   "items": [
+//!     {
+//!       "object": "20261121T093000Z-1a2b3c4d/delta/0/…-….delta",
+//!       "digest": "<64 hexadecimal digits>",
+//!       "time": "2026-11-21T09:31:00Z",
+//!       "evidence": { "level": "sound", "records": 1000 }
+//!     }
+//!   ]
+//! }
+//! ```
+//!
+//! | level      | shown                                                    | evidence                                |
+//! |------------|----------------------------------------------------------|-----------------------------------------|
+//! | `sealed`   | read back from the store, its digest is the one          | `bytes`                                 |
+//! | `sound`    | all records and references were checked, with no finding | `records`                               |
+//! | `anchored` | a database rebuilt from it hashed as a live member had   | `revision`, `compact`, `hash`, `member` |
+//! | `drilled`  | an etcd started from that and agreed                     | `revision`, `version`, `took_ms`        |
+//!
+//! The last two are about all objects that were needed up to their revision, and count for points up to it.
+//! A proof keeps mistakes and decay from going unnoticed. It is no defence against somebody who may write to the store.
+
+use std::collections::BTreeMap;
+
+use etcd_data::{Kind, Revision};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::header::{Link, PROGRAM};
+use crate::identity::{Cluster, LineageId, NotAnIdentity};
+
+/// The version of the format that is written.
+pub const FORMAT: u32 = 1;
+
+/// A larger object is refused.
+pub const MAX_PROOF_BYTES: usize = 8 << 20;
+
+/// More than this is written to several objects.
+pub const MAX_ITEMS: usize = 10_000;
+
+/// How far something has been shown to be right. Each includes those before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// It is in the store as it was written.
+    Sealed,
+    /// Everything in it was checked.
+    Sound,
+    /// It gives what the live cluster had.
+    Anchored,
+    /// A real etcd started from it.
+    Drilled,
+}
+
+/// What was shown in one go.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proof {
+    /// The version of the format.
+    pub format: u32,
+    /// Whose objects they are.
+    pub cluster: Cluster,
+    /// Of which history.
+    pub lineage: LineageId,
+    /// The program that checked.
+    pub program: String,
+    /// What it found, object by object.
+    pub items: Vec<Item>,
+}
+
+/// What was shown of one object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Item {
+    /// Its name, below the folder of its cluster.
+    pub object: String,
+    /// Which bytes it had.
+    pub digest: ObjectDigest,
+    /// When it was shown.
+    pub time: Timestamp,
+    /// What was shown.
+    pub evidence: Evidence,
+}
+
+/// What was shown, with what it rests on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "level", rename_all = "snake_case")]
+pub enum Evidence {
+    /// [`Level::Sealed`].
+    Sealed {
+        /// How many bytes were read back.
+        bytes: u64,
+    },
+    /// [`Level::Sound`].
+    Sound {
+        /// How many records were checked.
+        records: u64,
+    },
+    /// [`Level::Anchored`].
+    Anchored {
+        /// The revision up to which it was rebuilt.
+        revision: Revision,
+        /// The compact revision of the hash, if there was a compaction.
+        compact: Option<Revision>,
+        /// The hash.
+        hash: u32,
+        /// Which member had it.
+        member: String,
+    },
+    /// [`Level::Drilled`].
+    Drilled {
+        /// The revision up to which it was rebuilt.
+        revision: Revision,
+        /// The version of the etcd that started.
+        version: String,
+        /// How long it took from the beginning until that etcd answered, in milliseconds.
+        took_ms: u64,
+    },
+}
+
+/// The SHA-256 of an object's bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ObjectDigest(pub [u8; 32]);
+
+/// An object that a point needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Need<'n> {
+    /// Its name, below the folder of its cluster.
+    pub object: &'n str,
+    /// Which bytes it has now.
+    pub digest: ObjectDigest,
+    /// The last revision that the point takes from it.
+    pub up_to: Revision,
+}
+
+/// What is proven of a point: the least of what is proven of anything that it needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PointProof<'p> {
+    /// How far.
+    pub level: Level,
+    /// What was shown of the object that it depends on: of those with this level, the one shown longest ago.
+    pub weakest: &'p Item,
+}
+
+/// What all proofs together say.
+#[derive(Debug, Clone, Default)]
+pub struct Proven(BTreeMap<String, BTreeMap<ObjectDigest, Vec<Item>>>);
+
+/// An object with proofs cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProofError {
+    /// It makes no sense.
+    #[error("the proof is damaged: {what}")]
+    Malformed {
+        /// How.
+        what: String,
+    },
+    /// It is of a newer format.
+    #[error("the proof is of format {found}, and this version reads up to {known}")]
+    Newer {
+        /// Its format.
+        found: u32,
+        /// What is known here.
+        known: u32,
+    },
+    /// It is about another cluster's objects, or another lineage's.
+    #[error("the proof is about {theirs}")]
+    Misplaced {
+        /// Whose.
+        theirs: String,
+    },
+}
+
+impl Proof {
+    /// What was shown, as the objects that are to be written: one, or several if it is much.
+    pub fn of(cluster: &Cluster, lineage: &LineageId, items: &[Item]) -> Vec<Self> {
+        let proof = |items: &[Item]| Self {
+            format: FORMAT,
+            cluster: cluster.clone(),
+            lineage: lineage.clone(),
+            program: PROGRAM.into(),
+            items: items.to_vec(),
+        };
+        items.chunks(MAX_ITEMS).map(proof).collect()
+    }
+
+    /// The proof that `bytes` are, from the place of `lineage` in the archive of `cluster`.
+    pub fn parse(cluster: &Cluster, lineage: &LineageId, bytes: &[u8]) -> Result<Self, ProofError> {
+        #[derive(Deserialize)]
+        struct Version {
+            format: u32,
+        }
+        let malformed = |what: String| ProofError::Malformed { what };
+        if bytes.len() > MAX_PROOF_BYTES {
+            return Err(malformed(format!("it is larger than {MAX_PROOF_BYTES} bytes")));
+        }
+        let version: Version = serde_json::from_slice(bytes).map_err(|error| malformed(error.to_string()))?;
+        if version.format > FORMAT {
+            return Err(ProofError::Newer { found: version.format, known: FORMAT });
+        }
+        let proof: Self = serde_json::from_slice(bytes).map_err(|error| malformed(error.to_string()))?;
+        if proof.items.len() > MAX_ITEMS {
+            return Err(malformed(format!("it has {} items", proof.items.len())));
+        }
+        if (&proof.cluster.id, &proof.lineage) != (&cluster.id, lineage) {
+            let theirs = format!("{} ({}), lineage {}", proof.cluster.name, proof.cluster.id, proof.lineage);
+            return Err(ProofError::Misplaced { theirs });
+        }
+        Ok(proof)
+    }
+
+    /// Its bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("a proof is plain JSON")
+    }
+}
+
+impl Evidence {
+    /// How far that goes.
+    pub fn level(&self) -> Level {
+        match self {
+            Self::Sealed { .. } => Level::Sealed,
+            Self::Sound { .. } => Level::Sound,
+            Self::Anchored { .. } => Level::Anchored,
+            Self::Drilled { .. } => Level::Drilled,
+        }
+    }
+
+    /// The last revision that it is about. Nothing if it is about all of the object.
+    fn reach(&self) -> Option<Revision> {
+        match self {
+            Self::Sealed { .. } | Self::Sound { .. } => None,
+            Self::Anchored { revision, .. } | Self::Drilled { revision, .. } => Some(*revision),
+        }
+    }
+}
+
+impl Proven {
+    /// What these say together, in whatever order.
+    pub fn of(proofs: impl IntoIterator<Item = Proof>) -> Self {
+        let mut proven = Self::default();
+        for item in proofs.into_iter().flat_map(|proof| proof.items) {
+            proven.add(item);
+        }
+        proven
+    }
+
+    /// Adds what was shown of one object.
+    pub fn add(&mut self, item: Item) {
+        let items = self.0.entry(item.object.clone()).or_default().entry(item.digest).or_default();
+        let outdoes = |one: &Item, other: &Item| {
+            one.evidence.level() == other.evidence.level()
+                && (one.evidence.reach(), one.time) >= (other.evidence.reach(), other.time)
+        };
+        if !items.iter().any(|known| outdoes(known, &item)) {
+            items.retain(|known| !outdoes(&item, known));
+            items.push(item);
+        }
+    }
+
+    /// The best that was shown of an object, as far as a point that takes it up to [`Need::up_to`] goes.
+    pub fn object(&self, need: &Need<'_>) -> Option<&Item> {
+        let items = self.0.get(need.object)?.get(&need.digest)?;
+        let counts = |item: &&Item| item.evidence.reach().is_none_or(|reach| reach >= need.up_to);
+        items.iter().filter(counts).max_by_key(|item| (item.evidence.level(), item.time))
+    }
+
+    /// What is proven of a point that needs these. Nothing if something that it needs is not proven at all.
+    pub fn point(&self, needs: &[Need<'_>]) -> Option<PointProof<'_>> {
+        let items: Option<Vec<&Item>> = needs.iter().map(|need| self.object(need)).collect();
+        let weakest = items?.into_iter().min_by_key(|item| (item.evidence.level(), item.time))?;
+        Some(PointProof { level: weakest.evidence.level(), weakest })
+    }
+}
+
+impl ProofError {
+    /// What a caller may do about it.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Malformed { .. } | Self::Misplaced { .. } => Kind::Corrupt,
+            Self::Newer { .. } => Kind::Unsupported,
+        }
+    }
+}
+
+impl TryFrom<String> for ObjectDigest {
+    type Error = NotAnIdentity;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Link::try_from(text).map(|link| Self(link.0))
+    }
+}
+
+impl From<ObjectDigest> for String {
+    fn from(digest: ObjectDigest) -> Self {
+        Link(digest.0).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::ClusterUid;
+
+    const A: ObjectDigest = ObjectDigest([0xa; 32]);
+    const B: ObjectDigest = ObjectDigest([0xb; 32]);
+
+    fn item(object: &str, digest: ObjectDigest, minute: i64, evidence: Evidence) -> Item {
+        Item { object: object.into(), digest, time: Timestamp::from_second(60 * minute).unwrap(), evidence }
+    }
+
+    fn anchored(revision: i64) -> Evidence {
+        Evidence::Anchored { revision: Revision(revision), compact: None, hash: 7, member: "m0".into() }
+    }
+
+    const SEALED: Evidence = Evidence::Sealed { bytes: 1 };
+    const SOUND: Evidence = Evidence::Sound { records: 1 };
+
+    fn need(object: &str, digest: ObjectDigest, up_to: i64) -> Need<'_> {
+        Need { object, digest, up_to: Revision(up_to) }
+    }
+
+    fn proven(items: &[Item]) -> Proven {
+        let mut proven = Proven::default();
+        items.iter().cloned().for_each(|item| proven.add(item));
+        proven
+    }
+
+    fn place() -> (Cluster, LineageId) {
+        let began = "2026-11-21T09:30:00Z".parse().unwrap();
+        (Cluster { name: "prod".into(), id: ClusterUid(1) }, LineageId::new(began, 7))
+    }
+
+    #[test]
+    fn a_point_is_proven_as_far_as_the_least_of_what_it_needs() {
+        let items = [
+            item("full", A, 5, SOUND),
+            item("full", A, 9, anchored(150)),
+            item("one", A, 9, anchored(150)),
+            item("two", A, 3, SEALED),
+        ];
+        let proven = proven(&items);
+        let level = |needs: &[Need<'_>]| proven.point(needs).map(|proof| proof.level);
+        assert_eq!(level(&[need("full", A, 100)]), Some(Level::Anchored));
+        assert_eq!(level(&[need("full", A, 100), need("one", A, 150)]), Some(Level::Anchored));
+        // What was hashed up to 150 says nothing of what comes after.
+        assert_eq!(level(&[need("full", A, 100), need("one", A, 151)]), None);
+        assert_eq!(level(&[need("full", A, 151)]), Some(Level::Sound));
+        assert_eq!(level(&[need("full", A, 100), need("one", A, 150), need("two", A, 200)]), Some(Level::Sealed));
+        assert_eq!(level(&[need("full", A, 100), need("three", A, 200)]), None);
+        assert_eq!(level(&[]), None);
+        let needs = [need("full", A, 100), need("two", A, 200)];
+        assert_eq!(proven.point(&needs).unwrap().weakest, &items[3]);
+    }
+
+    #[test]
+    fn a_proof_of_other_bytes_says_nothing() {
+        let proven = proven(&[item("full", A, 5, SOUND), item("full", B, 6, SEALED)]);
+        assert_eq!(proven.object(&need("full", A, 1)).unwrap().evidence, SOUND);
+        assert_eq!(proven.object(&need("full", B, 1)).unwrap().evidence, SEALED);
+        assert!(proven.object(&need("full", ObjectDigest([0; 32]), 1)).is_none());
+    }
+
+    #[test]
+    fn proofs_say_the_same_in_whatever_order_they_are_read() {
+        let items = [
+            item("full", A, 5, SOUND),
+            item("full", A, 9, SOUND),
+            item("full", A, 6, SEALED),
+            item("full", A, 7, anchored(100)),
+            item("full", A, 8, anchored(90)),
+        ];
+        let needs = [90, 100, 101].map(|up_to| need("full", A, up_to));
+        let told = |order: &[usize]| {
+            let items: Vec<Item> = order.iter().map(|&index| items[index].clone()).collect();
+            let proven = proven(&items);
+            needs.each_ref().map(|need| proven.object(need).cloned().unwrap())
+        };
+        let expected = [items[3].clone(), items[3].clone(), items[1].clone()];
+        for order in [[0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [2, 4, 1, 0, 3], [1, 4, 3, 0, 2]] {
+            assert_eq!(told(&order), expected, "{order:?}");
+        }
+    }
+
+    #[test]
+    fn proofs_read_as_they_were_written_and_others_are_refused() {
+        let (cluster, lineage) = place();
+        let drilled = Evidence::Drilled { revision: Revision(9), version: "3.6.16".into(), took_ms: 1200 };
+        let items = [item("full", A, 5, SOUND), item("one", B, 6, anchored(7)), item("two", B, 6, drilled)];
+        let [proof] = &Proof::of(&cluster, &lineage, &items)[..] else { panic!("one object") };
+        assert_eq!(Proof::parse(&cluster, &lineage, &proof.to_bytes()).as_ref(), Ok(proof));
+        let text = String::from_utf8(proof.to_bytes()).unwrap();
+        assert!(text.contains(r#""evidence":{"level":"sound","records":1}"#), "{text}");
+
+        let other = Cluster { id: ClusterUid(2), ..cluster.clone() };
+        let elsewhere = LineageId::new("2026-11-21T09:30:00Z".parse().unwrap(), 8);
+        for (cluster, lineage) in [(&other, &lineage), (&cluster, &elsewhere)] {
+            let parsed = Proof::parse(cluster, lineage, &proof.to_bytes());
+            assert!(matches!(parsed, Err(ProofError::Misplaced { .. })));
+        }
+        let newer = Proof { format: 2, ..proof.clone() };
+        assert!(matches!(Proof::parse(&cluster, &lineage, &newer.to_bytes()), Err(ProofError::Newer { .. })));
+        let unknown = text.replace("\"sound\"", "\"certain\"").into_bytes();
+        let short = text.replace("\"0a0a", "\"0a").into_bytes();
+        for bytes in [b"".to_vec(), b"{}".to_vec(), unknown, short, vec![b' '; MAX_PROOF_BYTES + 1]] {
+            let parsed = Proof::parse(&cluster, &lineage, &bytes);
+            assert!(matches!(parsed, Err(ProofError::Malformed { .. })));
+        }
+    }
+
+    #[test]
+    fn what_is_too_much_for_one_object_goes_to_several_within_the_limits() {
+        let (cluster, lineage) = place();
+        let name = "20261121T093000Z-1a2b3c4d/delta/0/00000000000000000124-00000000000000000130.delta";
+        let items = vec![item(name, A, 1, anchored(i64::MAX)); MAX_ITEMS + 1];
+        let proofs = Proof::of(&cluster, &lineage, &items);
+        assert_eq!(proofs.iter().map(|proof| proof.items.len()).collect::<Vec<_>>(), [MAX_ITEMS, 1]);
+        assert!(proofs.iter().all(|proof| Proof::parse(&cluster, &lineage, &proof.to_bytes()).is_ok()));
+        assert!(Proof::of(&cluster, &lineage, &[]).is_empty());
+    }
+}
