@@ -91,7 +91,7 @@ impl Azure {
             let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid())?;
             headers.insert(header, HeaderValue::from_str(value).map_err(|_| invalid())?);
         }
-        if !request.body.is_empty() {
+        if request.method == Method::PUT {
             headers.insert(reqwest::header::CONTENT_LENGTH, HeaderValue::from(request.body.len()));
         }
         let (url, headers) = self.signed(&request.method, url, headers).await?;
@@ -157,6 +157,7 @@ impl Azure {
             .with("x-ms-range", format!("bytes={}-{}", range.start, range.end - 1));
         let answer = self.request(request).await?;
         match answer.status.as_u16() {
+            206 if answer.body.is_empty() && range.start > 0 => Err(past_end(range.start, None)),
             206 => Ok(answer.body),
             200 => {
                 let range = clip(&range, answer.body.len() as u64)?;

@@ -138,6 +138,7 @@ impl Bucket {
         let limit = (range.end - range.start).max(MAX_ANSWER_BYTES);
         let answer = self.request(Request { headers, limit, ..Request::of(Method::GET, key) }).await?;
         match answer.status.as_u16() {
+            206 if answer.body.is_empty() && range.start > 0 => Err(past_end(range.start, None)),
             206 => Ok(answer.body),
             // Where the range is all of it, some say so by sending all of it.
             200 => {

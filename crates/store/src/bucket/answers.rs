@@ -26,6 +26,8 @@ pub(super) fn check(answer: &Answer, when: Option<&When>) -> Result<(), Fault> {
     };
 
     Err(match code {
+        // What was to be replaced is gone.
+        "NoSuchKey" if matches!(when, Some(When::Unchanged(_))) => Fault::Changed,
         "NoSuchKey" => Fault::NotFound,
         "NoSuchBucket" => Fault::NoSuchPlace,
         "NoSuchUpload" => Fault::NoSuchUpload,
@@ -161,6 +163,7 @@ mod tests {
         }
         assert_eq!(judge(412, &error("PreconditionFailed", ""), Some(&When::Absent)), "Exists");
         assert_eq!(judge(412, "", Some(&When::Unchanged(Tag("x".into())))), "Changed");
+        assert_eq!(judge(404, &error("NoSuchKey", ""), Some(&When::Unchanged(Tag("x".into())))), "Changed");
         assert_eq!(judge(502, "<html>bad gateway</html>", None), "Unavailable");
         assert_eq!(judge(429, "", None), "Throttled");
         assert_eq!(judge(200, "<Result/>", None), "fine");

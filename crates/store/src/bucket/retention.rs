@@ -66,6 +66,10 @@ pub(super) async fn set(bucket: &Bucket, key: &Key, retention: Retention) -> Res
         return Err(unable());
     }
     let there = bucket.info(key).await?.retention.unwrap_or_default();
+    let kept_until = there.until.filter(|until| *until > Timestamp::now());
+    if kept_until > retention.until && !bucket.governance {
+        return Err(Fault::Retained { until: kept_until });
+    }
     let hold = async |on: bool| {
         let status = if on { "ON" } else { "OFF" };
         change(bucket, key, "legal-hold", format!("<LegalHold><Status>{status}</Status></LegalHold>")).await
@@ -73,19 +77,12 @@ pub(super) async fn set(bucket: &Bucket, key: &Key, retention: Retention) -> Res
     if retention.legal_hold && !there.legal_hold {
         hold(true).await?;
     }
-    if retention.until.is_none() && there.until.is_some_and(|until| until > Timestamp::now()) {
-        return Err(Fault::Retained { until: there.until });
-    }
     if let Some(until) = retention.until
         && there.until != retention.until
     {
         let (mode, until) = (mode(bucket), whole_seconds(until));
         let body = format!("<Retention><Mode>{mode}</Mode><RetainUntilDate>{until}</RetainUntilDate></Retention>");
-        // Whoever shortens is told that access is denied, by a store that says no more than that.
-        change(bucket, key, "retention", body).await.map_err(|fault| match fault {
-            Fault::Forbidden(_) if there.until > retention.until => Fault::Retained { until: there.until },
-            other => other,
-        })?;
+        change(bucket, key, "retention", body).await?;
     }
     if !retention.legal_hold && there.legal_hold {
         hold(false).await?;
