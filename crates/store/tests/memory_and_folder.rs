@@ -1,5 +1,7 @@
 //! The stores that need no server keep the contract.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "these are tests")]
+
 mod contract;
 
 use std::os::unix::fs::symlink;

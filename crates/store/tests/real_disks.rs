@@ -1,5 +1,7 @@
 //! Disks that are full, or may not be written to. Each is a mount in a namespace of its own, in which the test is run again.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "these are tests")]
+
 mod contract;
 
 use std::path::{Path, PathBuf};

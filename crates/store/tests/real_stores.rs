@@ -1,5 +1,7 @@
 //! S3, Azure and Google, at their real servers or at those that play them: what every store promises, and what only some do.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "these are tests")]
+
 mod contract;
 
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,5 +1,7 @@
 //! No secret is in what anything says of itself, nor in any error.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "these are tests")]
+
 use std::error::Error;
 use std::fmt::Write;
 

@@ -4,6 +4,7 @@
 //! `contract!(open)` makes a test of each case. `open` is an async function that opens the same place anew each time.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "these are tests")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -179,7 +180,7 @@ pub async fn a_stale_tag_replaces_nothing(store: Opened, _: Opened) {
     let fault = store.put(&key, "three".into(), &Put::if_unchanged(old)).await.unwrap_err().fault;
     assert!(matches!(fault, Fault::Changed), "{fault:?}");
     assert_eq!(store.get(&key, 0..10).await.unwrap(), "two");
-    assert_deleted(&store, &[key.clone()]).await;
+    assert_deleted(&store, std::slice::from_ref(&key)).await;
     let fault = store.put(&key, "three".into(), &Put::if_unchanged(new)).await.unwrap_err().fault;
     assert!(matches!(fault, Fault::Changed), "{fault:?}");
     assert_eq!(keys(&store, scratch.below("")).await, []);
