@@ -14,7 +14,7 @@ use std::thread;
 use etcd_data::bolt_file::BoltFile;
 use etcd_data::container::Container;
 use etcd_data::view::Horizon;
-use etcd_data::{Database, Kind, Tables};
+use etcd_data::{Database, Kind};
 use jiff::Timestamp;
 use store::Key;
 
@@ -23,7 +23,7 @@ use crate::catalogue::History;
 use crate::entry::{Entry, Form, Layout};
 use crate::error::{Error, ObjectError, SnapshotError};
 use crate::fetch::{Remote, Spool, Spooled};
-use crate::layout::etcdbrctl::Events;
+use crate::layout::etcdbrctl::{Events, lacks_leases};
 use crate::name::FullForm;
 use crate::object::Object;
 use crate::plan::{Contradiction, FullFacts, Known, PlanError, RestorePlan, Target, Told, Wanted};
@@ -344,15 +344,8 @@ fn open(archive: &Archive, entry: &Entry, scratch: &Path) -> Result<Opened, Erro
 /// What an opened snapshot of another system is.
 fn facts(database: &Database, layout: Layout) -> Result<FullFacts, SnapshotError> {
     let Horizon { compact, current } = Horizon::of(database)?;
-    let lost_leases = layout == Layout::Etcdbrctl && compact == Some(current) && is_of_a_restore(database.tables());
+    let lost_leases = layout == Layout::Etcdbrctl && lacks_leases(database)?;
     Ok(FullFacts { last: current, compact, lost_leases })
-}
-
-/// Whether the member is the one that etcdbrctl restores to before it compacts.
-fn is_of_a_restore(tables: &Tables) -> bool {
-    let mut members = tables.members().flatten();
-    members.next().is_some_and(|member| member.name == "default" && member.peer_urls == ["http://localhost:2380"])
-        && members.next().is_none()
 }
 
 fn reason(error: &Error) -> String {

@@ -12,6 +12,7 @@
 //! - [`object`], [`sealing`]: writing objects and reading them
 //! - [`read_at`]: bytes of an object, from wherever it is
 //! - [`entry`]: an object as the catalogue knows it, ours or another system's
+//! - [`founding`]: writing what is told of a cluster and of a lineage, once
 //! - [`fence`]: who may write, and which writer's objects count
 //! - [`catalogue`]: what an archive has; [`plan`]: what a restore reads of it; [`point`]: which state is meant
 //! - [`layout`]: archives that other systems keep
@@ -38,6 +39,7 @@ pub mod error;
 pub mod fence;
 pub mod fetch;
 mod fields;
+pub mod founding;
 pub mod header;
 pub mod identity;
 mod key_index;

@@ -15,12 +15,12 @@ use crate::archive::Archive;
 use crate::closing::{Closing, Compaction};
 use crate::entry::Entry;
 use crate::error::Error;
-use crate::header::{FORMAT, Header, Kind};
+use crate::header::{FORMAT, Header, Kind, PROGRAM};
 use crate::merge_plan::{Merge, NewFull};
 use crate::name::Name;
 use crate::object::{Object, WriteSettings, Written};
 use crate::plan::Part;
-use crate::publish::{Making, PROGRAM, Writing, unwritten};
+use crate::publish::{Making, Writing, unwritten};
 
 /// An object that was made of others.
 #[derive(Debug, Clone, PartialEq, Eq)]

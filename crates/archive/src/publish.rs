@@ -31,16 +31,13 @@ pub struct Writing<'a> {
     pub archive_key: Option<(&'a ArchiveKey, Vec<String>)>,
 }
 
-/// What an object says who wrote it.
-pub const PROGRAM: &str = concat!("refloat ", env!("CARGO_PKG_VERSION"));
-
 /// An object in the making, on its way to the store.
-pub(crate) type Making<'w> = ObjectWriter<&'w mut Writer>;
+pub type Making<'w> = ObjectWriter<&'w mut Writer>;
 
 impl Archive {
     /// Writes the object `name` with `header`: `fill` gives its records, and then what is told of the cluster. Nothing
     /// if an object of that name is there already.
-    pub(crate) fn publish(
+    pub fn publish(
         &self,
         name: &Name,
         header: Header,
