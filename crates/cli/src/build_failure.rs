@@ -8,23 +8,22 @@ use etcd_data::restore::{PlanError, RestoreError};
 use crate::failure::Failure;
 use crate::source::{damaged, out_of_view};
 
-/// Says why nothing was built from `source`.
-pub fn build_failure(source: &Path, error: &RestoreError) -> Failure {
+/// Says why nothing was built from SRC, which is `shown`.
+pub fn build_failure(shown: &str, error: &RestoreError) -> Failure {
     let kind = error.kind();
     let plain = |message: String| Failure::new(kind, message);
     match error {
-        RestoreError::Plan(error) => plan_failure(source, error),
-        RestoreError::View(error) => out_of_view(source, error),
-        RestoreError::Source(error) => damaged(source, error),
+        RestoreError::Plan(error) => plan_failure(shown, error),
+        RestoreError::View(error) => out_of_view(shown, error),
+        RestoreError::Source(error) => damaged(shown, error),
         RestoreError::Digest => {
-            let shown = source.display();
             plain(format!("{shown} is not as it was made: its digest differs")).hint(format!(
                 "choose another snapshot; `refloat verify {shown}` tells how bad it is, --skip-hash-check goes on all the same"
             ))
         }
-        RestoreError::ReadSource(error) => Failure::because(kind, format!("cannot read {}", source.display()), error),
-        RestoreError::Table(fault) => Failure::because(kind, format!("{} is damaged", source.display()), fault)
-            .hint(format!("`refloat verify {}` lists everything that is wrong with it", source.display())),
+        RestoreError::ReadSource(error) => Failure::because(kind, format!("cannot read {shown}"), error),
+        RestoreError::Table(fault) => Failure::because(kind, format!("{shown} is damaged"), fault)
+            .hint(format!("`refloat verify {shown}` lists everything that is wrong with it")),
         RestoreError::Exists { path } => plain(format!("{} exists and is not empty", path.display())).hint(
             "choose another place, or give --replace to keep what is there aside, from where `undo` brings it back",
         ),
@@ -49,13 +48,13 @@ pub fn build_failure(source: &Path, error: &RestoreError) -> Failure {
     }
 }
 
-/// Says why no file was built from `source`.
-pub fn file_failure(source: &Path, error: &RestoreError) -> Failure {
+/// Says why no file was built from SRC, which is `shown`.
+pub fn file_failure(shown: &str, error: &RestoreError) -> Failure {
     match error {
         RestoreError::Exists { path } => in_the_way(path),
         RestoreError::NoSpace { .. } => Failure::new(error.kind(), error.to_string())
             .hint("nothing was left behind; make room, or choose an --output on another disk"),
-        error => build_failure(source, error),
+        error => build_failure(shown, error),
     }
 }
 
@@ -65,12 +64,12 @@ pub fn in_the_way(path: &Path) -> Failure {
         .hint("choose another --output, or remove it first")
 }
 
-fn plan_failure(source: &Path, error: &PlanError) -> Failure {
+fn plan_failure(shown: &str, error: &PlanError) -> Failure {
     let plain = || Failure::new(error.kind(), error.to_string());
     match error {
-        PlanError::NotInHistory(error) => out_of_view(source, error),
-        PlanError::Table(fault) => Failure::because(error.kind(), format!("{} is damaged", source.display()), fault)
-            .hint(format!("`refloat verify {}` lists everything that is wrong with it", source.display())),
+        PlanError::NotInHistory(error) => out_of_view(shown, error),
+        PlanError::Table(fault) => Failure::because(error.kind(), format!("{shown} is damaged"), fault)
+            .hint(format!("`refloat verify {shown}` lists everything that is wrong with it")),
         PlanError::TokenNeeded { .. } => {
             plain().hint("give --initial-cluster-token, the same for each member, and one that no cluster had before")
         }

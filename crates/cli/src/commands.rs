@@ -10,6 +10,7 @@ pub mod history;
 pub mod inspect;
 pub mod keys;
 pub mod man;
+pub mod points;
 pub mod restore;
 pub mod undo;
 pub mod verify;
@@ -26,6 +27,7 @@ use crate::ui::Ui;
 #[allow(missing_docs, reason = "the help text of a command stands at its arguments")]
 pub enum Command {
     Inspect(inspect::Args),
+    Points(points::Args),
     Verify(verify::Args),
     Hashkv(hashkv::Args),
     Keys(keys::Args),
@@ -45,6 +47,7 @@ impl Command {
     pub fn run(self, ui: &mut Ui) -> Result<Exit, Failure> {
         match self {
             Self::Inspect(args) => inspect::run(ui, &args),
+            Self::Points(args) => points::run(ui, &args),
             Self::Verify(args) => verify::run(ui, &args),
             Self::Hashkv(args) => hashkv::run(ui, &args),
             Self::Keys(args) => keys::run(ui, &args),
@@ -76,6 +79,7 @@ pub fn json_output(name: &str) -> Option<JsonOutput> {
     }
     match name {
         "inspect" => of::<inspect::Inspection>(),
+        "points" => of::<points::Listing>(),
         "verify" => of::<verify::Verdict>(),
         "hashkv" => of::<hashkv::Hash>(),
         "keys" => of::<Vec<keys::Listed>>(),

@@ -1,12 +1,17 @@
 //! The refloat program: arguments, output, exit codes. What the commands do is done by the crates below.
 //!
 //! A command is a file in [`commands`]: its arguments, whose comments are its help, and a function that opens, plans,
-//! shows and acts. Around them: [`source`] and [`point`] are the two notions that all commands share, [`ui`] is where
+//! shows and acts. Around them: [`source`] and [`point`] are the two notions that all commands share, [`opened`] is what
+//! commands work on, a file or a point of an archive; [`building`] is what those share that build something; [`ui`] is where
 //! words go, [`failure`] and [`exit`] are how a command ends. Only this crate prints, advises, and chooses exit codes.
 
 #![forbid(unsafe_code)]
 
+pub mod archive_args;
+pub mod archive_failure;
+pub mod archive_point;
 pub mod build_failure;
+pub mod building;
 pub mod commands;
 pub mod content;
 pub mod exit;
@@ -15,6 +20,7 @@ pub mod finding;
 pub mod json;
 pub mod key;
 pub mod moment;
+pub mod opened;
 pub mod point;
 pub mod progress;
 pub mod quoted;
@@ -32,7 +38,7 @@ use commands::Command;
 use failure::Failure;
 use ui::Ui;
 
-/// Looks into etcd snapshots and data directories, proves them, and rebuilds data directories from them
+/// Looks into etcd snapshots, data directories and archives, proves them, and rebuilds data directories from them
 ///
 /// No etcd is needed or started for any of this, and nothing that is read is ever changed.
 #[derive(Debug, Parser)]

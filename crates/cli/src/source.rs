@@ -1,4 +1,6 @@
-//! SRC: a path, of which the program finds out what it is.
+//! SRC: a path or a URL, of which the program finds out what it is.
+//!
+//! A folder that is no data directory is looked at as an archive, and so is whatever is at a URL. `--layout` overrules.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -6,24 +8,40 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use archive::At;
+use archive::object::Wanted;
 use bolt_file::{BoltFile, Fault};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use etcd_data::container::{Container, ExpandError};
-use etcd_data::data_dir::DataDir;
+use etcd_data::data_dir::{Ahead, DataDir};
 use etcd_data::error::kind_of;
 use etcd_data::source::OpenError;
 use etcd_data::view::ViewError;
-use etcd_data::{Error, Kind, Source};
+use etcd_data::{Error, Kind, Revision, Source};
 
+use crate::archive_args::{ArchiveArgs, LayoutArg};
+use crate::archive_point;
 use crate::failure::Failure;
+use crate::opened::Opened;
 use crate::progress::Reading;
 use crate::quoted::Quoted;
 
 /// Where the data is.
 #[derive(Debug, Clone, clap::Args)]
 pub struct SourceArgs {
+    /// A snapshot file (plain, or in gzip, zip, zstd, zlib or lzw), a database file, a data directory, or an archive:
+    /// a folder, `s3://…`, `gs://…`, `az://…` or `swift://…`
+    #[arg(value_name = "SRC", value_parser = parser())]
+    pub src: Location,
+    #[command(flatten)]
+    pub(crate) archive: ArchiveArgs,
+}
+
+/// Where a database file is, alone or in a data directory.
+#[derive(Debug, Clone, clap::Args)]
+pub struct FileArgs {
     /// A snapshot file (plain, or in gzip, zip, zstd, zlib or lzw), a database file, or a data directory
-    #[arg(value_name = "SRC", value_parser = OsStringValueParser::new().map(Location::from))]
+    #[arg(value_name = "SRC", value_parser = parser())]
     pub src: Location,
 }
 
@@ -34,6 +52,11 @@ pub enum Location {
     Path(PathBuf),
     /// Elsewhere.
     Remote(String),
+}
+
+/// Reads a SRC.
+pub fn parser() -> impl TypedValueParser<Value = Location> {
+    OsStringValueParser::new().map(Location::from)
 }
 
 impl From<OsString> for Location {
@@ -48,29 +71,63 @@ impl From<OsString> for Location {
     }
 }
 
+impl std::fmt::Display for Location {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Path(path) => path.display().fmt(f),
+            Self::Remote(url) => f.write_str(url),
+        }
+    }
+}
+
+/// What is opened of an archive.
+#[derive(Debug, Clone, Copy)]
+pub enum Part<'a> {
+    /// All of a point: it is going to be read from end to end.
+    Whole,
+    /// What has these keys: no more is fetched than that takes.
+    Keys(Wanted<'a>),
+}
+
 impl SourceArgs {
-    /// Opens it. What is wrapped is unwrapped where temporary files go.
-    pub fn open(&self) -> Result<Source, Failure> {
-        self.open_with_scratch(std::env::temp_dir())
+    /// Opens all of the point `at`. What has to be on this machine meanwhile is kept where temporary files go.
+    pub fn open(&self, at: &At) -> Result<Opened, Failure> {
+        self.open_with_scratch(at, Part::Whole, &std::env::temp_dir())
     }
 
-    /// Opens it. What is wrapped is unwrapped into `scratch`.
-    pub fn open_with_scratch(&self, scratch: PathBuf) -> Result<Source, Failure> {
-        let path = self.path()?;
-        let _reading = Reading::begin("opening", path.metadata().map_or(0, |metadata| metadata.len()));
-        Source::open(path, &scratch).map_err(|error| refusal(path, &error))
+    /// Opens what the point `at` has of the keys `wanted`.
+    pub fn open_for(&self, at: &At, wanted: Wanted<'_>) -> Result<Opened, Failure> {
+        self.open_with_scratch(at, Part::Keys(wanted), &std::env::temp_dir())
+    }
+
+    /// Opens a point. What has to be on this machine meanwhile is kept in `--scratch`, or else in the folder `usual`.
+    pub fn open_with_scratch(&self, at: &At, part: Part<'_>, usual: &Path) -> Result<Opened, Failure> {
+        let scratch = self.archive.scratch.as_deref().unwrap_or(usual);
+        if !scratch.is_dir() {
+            return Err(Failure::new(Kind::Missing, format!("{} is no folder to keep anything in", scratch.display()))
+                .hint("--scratch and TMPDIR name the folder for what has to be on this machine meanwhile"));
+        }
+        if self.is_archive() {
+            return archive_point::open(self, at, part, scratch);
+        }
+        let (path, at) = (self.src.path()?, revision_of_file(at, &self.src)?);
+        let _reading = Reading::begin("opening", size_of(path));
+        let source = Source::open(path, scratch).map_err(|error| refusal(path, &error))?;
+        Ok(Opened::of_file(source, at))
     }
 
     /// Opens it, also if it is a data directory whose log is of no use.
-    pub fn open_damaged(&self) -> Result<Source, Failure> {
-        let path = self.path()?;
-        let _reading = Reading::begin("opening", path.metadata().map_or(0, |metadata| metadata.len()));
-        Source::open_damaged(path, &std::env::temp_dir()).map_err(|error| refusal(path, &error))
+    pub fn open_damaged(&self, at: &At) -> Result<Opened, Failure> {
+        if self.is_archive() {
+            return self.open(at);
+        }
+        let at = revision_of_file(at, &self.src)?;
+        Ok(Opened::of_file(open_damaged(&self.src)?, at))
     }
 
     /// Opens only the pages of it: for a database that is too damaged to open.
     pub fn open_pages(&self) -> Result<BoltFile, Failure> {
-        let path = self.path()?;
+        let path = self.src.path()?;
         let file = if path.is_dir() { DataDir::database_path(path) } else { path.into() };
         let unreadable =
             |error: io::Error| Failure::because(kind_of(&error), format!("cannot open {}", file.display()), &error);
@@ -82,22 +139,63 @@ impl SourceArgs {
         BoltFile::open(storage).map_err(|error| not_a_database(path, &error.into()))
     }
 
-    /// The path, if it is one.
-    pub fn path(&self) -> Result<&Path, Failure> {
-        match &self.src {
-            Location::Path(path) => Ok(path),
-            Location::Remote(url) => Err(Failure::new(
-                Kind::Unsupported,
-                format!("cannot read {url}: this version reads files and folders of this machine only"),
-            )
-            .hint("download the snapshot first, then give the path of the file")),
+    /// Whether it is to be looked at as an archive.
+    pub fn is_archive(&self) -> bool {
+        match (&self.src, self.archive.layout) {
+            (_, Some(layout)) => layout != LayoutArg::File,
+            (Location::Remote(_), None) => true,
+            (Location::Path(path), None) => path.is_dir() && !DataDir::database_path(path).exists(),
         }
     }
 }
 
+impl FileArgs {
+    /// Opens it, also if it is a data directory whose log is of no use.
+    pub fn open_damaged(&self) -> Result<Opened, Failure> {
+        Ok(Opened::of_file(open_damaged(&self.src)?, None))
+    }
+}
+
+impl Location {
+    /// The path, if it is one.
+    pub fn path(&self) -> Result<&Path, Failure> {
+        match self {
+            Self::Path(path) => Ok(path),
+            Self::Remote(url) => Err(Failure::new(
+                Kind::Unsupported,
+                format!("cannot read {url} as a file: that is done with files and folders of this machine only"),
+            )
+            .hint("`refloat export` writes a point of an archive to a file")),
+        }
+    }
+}
+
+fn open_damaged(src: &Location) -> Result<Source, Failure> {
+    let path = src.path()?;
+    let _reading = Reading::begin("opening", size_of(path));
+    Source::open_damaged(path, &std::env::temp_dir()).map_err(|error| refusal(path, &error))
+}
+
+fn size_of(path: &Path) -> u64 {
+    path.metadata().map_or(0, |metadata| metadata.len())
+}
+
+/// The revision that `at` means in a file or a data directory; nothing if that is the newest.
+pub fn revision_of_file(at: &At, src: &Location) -> Result<Option<Revision>, Failure> {
+    let refused = |what: &str| {
+        Failure::new(Kind::Usage, format!("{src} is no archive, and only an archive knows points by {what}"))
+            .hint("give --at a revision, or `latest`")
+    };
+    match at {
+        At::Latest => Ok(None),
+        At::Revision(revision) => Ok(Some(*revision)),
+        At::Time(_) => Err(refused("their time")),
+        At::Name(_) => Err(refused("the names of snapshots")),
+    }
+}
+
 /// What a person has to know of the log of a data directory before they rely on what came of it.
-pub fn log_notes(source: &Source) -> Vec<String> {
-    let Some(Ok(ahead)) = source.data_dir.as_ref().map(|data_dir| &data_dir.ahead) else { return Vec::new() };
+pub fn log_notes(ahead: &Ahead) -> Vec<String> {
     let mut notes = Vec::new();
     if !ahead.lost_passwords.is_empty() {
         let users: Vec<String> = ahead.lost_passwords.iter().map(|user| Quoted(user.as_bytes()).to_string()).collect();
@@ -121,7 +219,7 @@ fn refusal(path: &Path, error: &OpenError) -> Failure {
         OpenError::Io { source, .. } => Failure::because(kind, format!("cannot open {shown}"), source),
         OpenError::NoDataDir { .. } => {
             Failure::new(kind, format!("{shown} is a folder, but no data directory: it has no member/snap/db"))
-                .hint("give the folder that etcd has as --data-dir, or one snapshot file")
+                .hint("give the folder that etcd has as --data-dir, one snapshot file, or an archive")
         }
         OpenError::InUse { path } => Failure::new(kind, format!("{} is in use by a running etcd", path.display()))
             .hint("stop that etcd, or take a snapshot of it with `etcdctl snapshot save`"),
@@ -163,18 +261,17 @@ fn not_a_database(path: &Path, error: &Error) -> Failure {
                 Failure::because(kind, format!("{shown} is no etcd database"), &corrupt.fault)
                     .hint("give a snapshot file, a database file (member/snap/db) or a data directory")
             }
-            _ => damaged(path, error),
+            _ => damaged(&shown.to_string(), error),
         },
         Error::NoKeySpace => Failure::because(kind, format!("{shown} is no etcd database"), error)
             .hint("it is a bolt file of some other program"),
         Error::Bolt(_) | Error::Io { .. } => Failure::because(kind, format!("cannot read {shown}"), error),
-        _ => damaged(path, error),
+        _ => damaged(&shown.to_string(), error),
     }
 }
 
-/// Says that reading `path` came to a place that cannot be read.
-pub fn damaged(path: &Path, error: &Error) -> Failure {
-    let shown = path.display();
+/// Says that reading SRC, which is `shown`, came to a place that cannot be read.
+pub fn damaged(shown: &str, error: &Error) -> Failure {
     match error.kind() {
         Kind::Corrupt => Failure::because(Kind::Corrupt, format!("{shown} is damaged"), error)
             .hint(format!("`refloat verify {shown}` lists everything that is wrong with it")),
@@ -182,9 +279,8 @@ pub fn damaged(path: &Path, error: &Error) -> Failure {
     }
 }
 
-/// Says why `path` cannot be looked at as it was asked for.
-pub fn out_of_view(path: &Path, error: &ViewError) -> Failure {
-    let shown = path.display();
+/// Says why SRC, which is `shown`, cannot be looked at as it was asked for.
+pub fn out_of_view(shown: &str, error: &ViewError) -> Failure {
     match error {
         ViewError::Compacted { at, compact } => {
             Failure::new(Kind::Missing, format!("revision {at} of {shown} was compacted away"))
@@ -196,7 +292,7 @@ pub fn out_of_view(path: &Path, error: &ViewError) -> Failure {
         }
         ViewError::Table(fault) => Failure::because(error.kind(), format!("{shown} is damaged"), fault)
             .hint(format!("`refloat verify {shown}` lists everything that is wrong with it")),
-        ViewError::Data(error) => damaged(path, error),
+        ViewError::Data(error) => damaged(shown, error),
         error => Failure::because(error.kind(), format!("cannot read {shown}"), error),
     }
 }

@@ -32,6 +32,11 @@ macro_rules! sessions {
 }
 
 sessions! {
+    archive
+    archive_damaged
+    archive_k3s
+    archive_openshift
+    archive_unreached
     bad_input
     data_dir
     defrag
@@ -118,6 +123,10 @@ fn without_times(text: &str) -> String {
 /// A folder with good and bad things to look at.
 fn desk(session: &str) -> TempDir {
     let desk = tempfile::tempdir().unwrap();
+    if session.starts_with("archive") {
+        put_archives(desk.path());
+        return desk;
+    }
     if session == "data_dir" {
         put_data_dirs(desk.path());
     }
@@ -142,6 +151,35 @@ fn desk(session: &str) -> TempDir {
     fs::create_dir(desk.path().join("folder")).unwrap();
     File::create_new(desk.path().join("folder/file")).unwrap();
     desk
+}
+
+/// Archives of other systems, whole and damaged. They are copied, so that nothing tells where they came from.
+fn put_archives(desk: &Path) {
+    for (name, fixture) in [
+        ("small", "etcdbrctl/small-3.5.30"),
+        ("compacted", "etcdbrctl/compacted-3.5.30"),
+        ("damaged", "etcdbrctl/damaged"),
+        ("clusters/one", "etcdbrctl/small-3.5.30"),
+        ("clusters/two", "etcdbrctl/zlib-3.5.30"),
+        ("k3s", "k3s/node-a/server/db"),
+        ("openshift", "openshift"),
+    ] {
+        copy(&fixtures::path(fixture), &desk.join(name));
+    }
+    fs::write(desk.join("snap.db"), fs::read(fixtures::path("openshift/snapshot_2026-11-21_013642.db")).unwrap())
+        .unwrap();
+    fs::create_dir(desk.join("empty")).unwrap();
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        match from.is_dir() {
+            true => copy(&from, &to),
+            false => assert!(fs::copy(from, to).is_ok()),
+        }
+    }
 }
 
 /// Members that were stopped or killed, and one whose log is damaged.

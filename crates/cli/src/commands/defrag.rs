@@ -3,18 +3,18 @@
 use std::path::PathBuf;
 
 use etcd_data::Kind;
-use etcd_data::Source;
 use etcd_data::defrag::{Defragmented, defrag};
 use etcd_data::restore::Progress;
 use etcd_data::source::SourceKind;
 
 use crate::build_failure::{file_failure, in_the_way};
-use crate::commands::restore::word;
+use crate::building::word;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::json::documented;
+use crate::opened::Opened;
 use crate::progress::Bar;
-use crate::source::SourceArgs;
+use crate::source::FileArgs;
 use crate::table::{Table, bytes};
 use crate::ui::{Format, FormatArgs, Ui};
 
@@ -25,7 +25,7 @@ use crate::ui::{Format, FormatArgs, Ui};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    source: SourceArgs,
+    source: FileArgs,
     /// The file to write; there must be none yet
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
@@ -63,7 +63,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let file = DefraggedFile {
         dry_run: args.dry_run,
         path: args.output.display().to_string(),
-        size_bytes_before: source.database.size_bytes(),
+        size_bytes_before: source.database.file().map_or(0, |file| file.used_bytes()),
         size_bytes: written.as_ref().map(|written| written.size_bytes),
         hash: written.map(|written| written.hash),
     };
@@ -74,26 +74,26 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-fn write(args: &Args, source: &Source) -> Result<Defragmented, Failure> {
+fn write(args: &Args, source: &Opened) -> Result<Defragmented, Failure> {
     let mut bar = Bar::new("defragmenting");
     let mut progress = |progress: Progress| bar.show(word(progress.step), progress.done_bytes, progress.of_bytes);
-    let no_file = || Failure::new(Kind::Usage, format!("{} is no database file", source.path.display()));
+    let no_file = || Failure::new(Kind::Usage, format!("{} is no database file", source.shown));
     let file = source.database.file().ok_or_else(no_file)?;
-    defrag(file, &args.output, &mut progress).map_err(|error| file_failure(&source.path, &error))
+    defrag(file, &args.output, &mut progress).map_err(|error| file_failure(&source.shown, &error))
 }
 
 impl DefraggedFile {
-    fn text(&self, source: &Source) -> String {
+    fn text(&self, source: &Opened) -> String {
         let mut table = Table::default();
-        table.fact("from", source.path.display());
+        table.fact("from", &source.shown);
         table.fact("to", &self.path);
         table.fact("size before", bytes(self.size_bytes_before));
         let Some(size) = self.size_bytes else {
             return format!("{table}\n\nnothing was done: this is a dry run");
         };
         table.fact("size now", bytes(size));
-        if source.kind == SourceKind::DataDir {
-            let place = source.path.join("member/snap/db");
+        if let Some(file) = source.file().filter(|file| file.kind == SourceKind::DataDir) {
+            let place = file.path.join("member/snap/db");
             table.fact("use it", format!("with etcd stopped: mv {} {}", self.path, place.display()));
         }
         table.to_string()

@@ -1,21 +1,23 @@
 //! `refloat diff`
 
+use archive::At;
+use archive::object::Wanted;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use clap::builder::{OsStringValueParser, TypedValueParser};
+use etcd_data::RevKey;
 use etcd_data::diff::{Change, Difference, Side, diff_databases, diff_revisions};
 use etcd_data::live::Keys;
 use etcd_data::view::ViewError;
-use etcd_data::{RevKey, Source};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::json::documented;
 use crate::key::{self, KeyArg};
-use crate::point::Point;
+use crate::opened::Opened;
+use crate::point;
 use crate::progress::Reading;
 use crate::quoted::Quoted;
-use crate::source::{Location, SourceArgs, out_of_view};
+use crate::source::{self, Location, Part, SourceArgs, out_of_view, revision_of_file};
 use crate::table::Table;
 use crate::ui::{Format, FormatArgs, Ui};
 
@@ -29,21 +31,28 @@ pub struct Args {
     /// Only keys that begin so
     #[arg(value_name = "PREFIX", value_parser = key::parser(), default_value = "", hide_default_value = true)]
     prefix: KeyArg,
-    /// The first point, in SRC: a revision, or `latest`
+    /// The first point, in SRC: what `--at` takes
     #[arg(
         long,
         value_name = "POINT",
         default_value = "latest",
         required_unless_present = "other",
         hide_default_value = true,
+        value_parser = point::parse,
         allow_negative_numbers = true
     )]
-    from: Point,
-    /// The second point, in SRC or in what `--other` names: a revision, or `latest`
-    #[arg(long, value_name = "POINT", default_value = "latest", allow_negative_numbers = true)]
-    to: Point,
+    from: At,
+    /// The second point, in SRC or in what `--other` names: what `--at` takes
+    #[arg(
+        long,
+        value_name = "POINT",
+        default_value = "latest",
+        value_parser = point::parse,
+        allow_negative_numbers = true
+    )]
+    to: At,
     /// Look for the second point there: anything that SRC can be
-    #[arg(long, value_name = "SRC", value_parser = OsStringValueParser::new().map(Location::from))]
+    #[arg(long, value_name = "SRC", value_parser = source::parser())]
     other: Option<Location>,
     #[command(flatten)]
     format: FormatArgs,
@@ -67,8 +76,20 @@ documented! {
 
 /// Lists the differences.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
-    let first = args.source.open()?;
-    let second = args.other.clone().map(|src| SourceArgs { src }.open()).transpose()?;
+    let part = match args.prefix.0.as_slice() {
+        [] => Part::Whole,
+        prefix => Part::Keys(Wanted::Prefix(prefix)),
+    };
+    let open = |source: &SourceArgs, at: &At| source.open_with_scratch(at, part, &std::env::temp_dir());
+    let first = open(&args.source, &args.from)?;
+    first.say_notes(ui)?;
+    let second = match (&args.other, first.point()) {
+        (Some(other), _) => Some(open(&SourceArgs { src: other.clone(), ..args.source.clone() }, &args.to)?),
+        // Two points of an archive need not be made of the same objects.
+        (None, Some(_)) => Some(open(&args.source, &args.to)?),
+        (None, None) => None,
+    };
+    second.iter().try_for_each(|second| second.say_notes(ui))?;
     let both = second.as_ref().map_or(0, |second| second.database.size_bytes());
     let reading = Reading::begin("comparing", first.database.size_bytes() + both);
     let differences = compare(args, &first, second.as_ref())?;
@@ -85,24 +106,24 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     Ok(ui.exit_so_far)
 }
 
-fn compare(args: &Args, first: &Source, second: Option<&Source>) -> Result<Vec<Difference>, Failure> {
-    let (from, to) = (args.from.revision(), args.to.revision());
+fn compare(args: &Args, first: &Opened, second: Option<&Opened>) -> Result<Vec<Difference>, Failure> {
     let keys = Keys::Prefix(&args.prefix.0);
     let Some(second) = second else {
-        return diff_revisions(&first.database, from, to, keys).map_err(|error| out_of_view(&first.path, &error));
+        let to = revision_of_file(&args.to, &args.source.src)?;
+        return diff_revisions(&first.database, first.at, to, keys).map_err(|error| out_of_view(&first.shown, &error));
     };
-    let before = Side { database: &first.database, at: from };
-    let after = Side { database: &second.database, at: to };
-    diff_databases(before, after, keys).map_err(|error| out_of_view(culprit(&error, args, first, second), &error))
+    let before = Side { database: &first.database, at: first.at };
+    let after = Side { database: &second.database, at: second.at };
+    diff_databases(before, after, keys).map_err(|error| out_of_view(culprit(&error, first, second), &error))
 }
 
 /// Which of the two sources an error is about, as far as the error tells.
-fn culprit<'a>(error: &ViewError, args: &Args, first: &'a Source, second: &'a Source) -> &'a std::path::Path {
+fn culprit<'a>(error: &ViewError, first: &'a Opened, second: &'a Opened) -> &'a str {
     let is_first = match error {
-        ViewError::Compacted { at, .. } | ViewError::Future { at, .. } => args.from.revision() == Some(*at),
+        ViewError::Compacted { at, .. } | ViewError::Future { at, .. } => first.at == Some(*at),
         _ => true,
     };
-    if is_first { &first.path } else { &second.path }
+    if is_first { &first.shown } else { &second.shown }
 }
 
 fn table(differences: &[Difference]) -> Table {

@@ -2,19 +2,18 @@
 
 use std::path::PathBuf;
 
-use etcd_data::Source;
 use etcd_data::export::{Exported, export};
 use etcd_data::restore::Progress;
 use etcd_data::view::Horizon;
 
 use crate::build_failure::{file_failure, in_the_way};
-use crate::commands::restore::{digest_rule, note_missing_digest, require_digest, scratch, word};
+use crate::building::{BuildArgs, PlanJson, built_from, plan_text, word};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::json::documented;
-use crate::point::AtArgs;
+use crate::opened::Opened;
 use crate::progress::Bar;
-use crate::source::{SourceArgs, log_notes, out_of_view};
+use crate::source::out_of_view;
 use crate::table::{Table, bytes};
 use crate::ui::{Format, FormatArgs, Ui};
 
@@ -24,18 +23,10 @@ use crate::ui::{Format, FormatArgs, Ui};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    source: SourceArgs,
-    #[command(flatten)]
-    at: AtArgs,
+    build: BuildArgs,
     /// The file to write; there must be none yet
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
-    /// Do not compare a snapshot with the digest at its end
-    #[arg(long)]
-    skip_hash_check: bool,
-    /// Show what would be done, and do nothing
-    #[arg(long)]
-    dry_run: bool,
     #[command(flatten)]
     format: FormatArgs,
 }
@@ -59,25 +50,22 @@ documented! {
         pub size_bytes: Option<u64>,
         /// The digest at its end, in hexadecimal; null in a dry run.
         pub sha256: Option<String>,
+        /// What is read of an archive; null if SRC is none.
+        pub plan: Option<PlanJson>,
     }
 }
 
 /// Writes it.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
-    let source = args.source.open_with_scratch(scratch(&args.output))?;
-    note_missing_digest(ui, &source)?;
-    if args.dry_run {
-        require_digest(&source, digest_rule(args.skip_hash_check))?;
-    }
-    log_notes(&source).iter().try_for_each(|note| ui.note(format_args!("note: {note}")))?;
-    let horizon = Horizon::of(&source.database).map_err(|error| out_of_view(&source.path, &error))?;
-    let revision = horizon.at(args.at.at.revision()).map_err(|error| out_of_view(&source.path, &error))?;
+    let source = args.build.open(ui, &args.output)?;
+    let horizon = Horizon::of(&source.database).map_err(|error| out_of_view(&source.shown, &error))?;
+    let revision = horizon.at(source.at).map_err(|error| out_of_view(&source.shown, &error))?;
     if args.output.symlink_metadata().is_ok() {
         return Err(in_the_way(&args.output));
     }
-    let exported = if args.dry_run { None } else { Some(write(args, &source)?) };
+    let exported = if args.build.dry_run { None } else { Some(write(args, &source)?) };
     let file = ExportedFile {
-        dry_run: args.dry_run,
+        dry_run: args.build.dry_run,
         path: args.output.display().to_string(),
         revision: revision.0,
         hash: exported.as_ref().map(|exported| exported.hash.hash),
@@ -85,31 +73,32 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
         records: exported.as_ref().map(|exported| exported.records),
         size_bytes: exported.as_ref().map(|exported| exported.size_bytes),
         sha256: exported.map(|exported| hex(&exported.sha256)),
+        plan: source.point().map(PlanJson::of),
     };
     match args.format.format {
         Format::Json => ui.json(&file)?,
         Format::Text => ui.line(file.text(&source))?,
     }
-    Ok(Exit::Success)
+    Ok(ui.exit_so_far)
 }
 
-fn write(args: &Args, source: &Source) -> Result<Exported, Failure> {
+fn write(args: &Args, source: &Opened) -> Result<Exported, Failure> {
     let mut bar = Bar::new("exporting");
     let mut progress = |progress: Progress| bar.show(word(progress.step), progress.done_bytes, progress.of_bytes);
-    let digest = digest_rule(args.skip_hash_check);
-    export(&source.database, args.at.at.revision(), digest, &args.output, &mut progress)
-        .map_err(|error| file_failure(&source.path, &error))
+    export(&source.database, source.at, args.build.digest_rule(), &args.output, &mut progress)
+        .map_err(|error| file_failure(&source.shown, &error))
 }
 
 impl ExportedFile {
-    fn text(&self, source: &Source) -> String {
+    fn text(&self, source: &Opened) -> String {
         let mut table = Table::default();
-        table.fact("from", format!("{}, revision {}", source.path.display(), self.revision));
+        table.fact("from", built_from(source, self.revision));
         table.fact("to", &self.path);
         let (Some(hash), Some(size), Some(records), Some(sha256)) =
             (self.hash, self.size_bytes, self.records, &self.sha256)
         else {
-            return format!("{table}\n\nnothing was done: this is a dry run");
+            let plan = plan_text(source).map(|plan| format!("\n\n{}", plan.trim_end())).unwrap_or_default();
+            return format!("{table}{plan}\n\nnothing was done: this is a dry run");
         };
         table.fact("hash", format!("{hash} at revision {}", self.revision));
         table.fact("size", format!("{}, {records} records", bytes(size)));

@@ -3,19 +3,21 @@
 use std::io::Write;
 use std::ops::ControlFlow;
 
+use archive::object::Wanted;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use etcd_data::database::RevisionRange;
 use etcd_data::history::history;
 use etcd_data::key_value::OwnedKeyValue;
 use etcd_data::live::{self, Keys};
-use etcd_data::{Kind, Revision, Source};
+use etcd_data::{Kind, Revision};
 
 use crate::content::Content;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::json::documented;
 use crate::key::{self, KeyArg};
+use crate::opened::Opened;
 use crate::point::AtArgs;
 use crate::progress::Reading;
 use crate::quoted::{Quoted, Visible};
@@ -91,11 +93,12 @@ documented! {
 
 /// Writes the value.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
-    let source = args.source.open()?;
-    let at = args.at.at.revision();
+    let source = args.source.open_for(&args.at.at, Wanted::Key(&args.key.0))?;
+    source.say_notes(ui)?;
     let reading = Reading::begin("looking for the key", source.database.size_bytes());
-    let found = live::get(&source.database, &args.key.0, at).map_err(|error| out_of_view(&source.path, &error))?;
-    let found = found.ok_or_else(|| absence(&source, &args.key.0, at))?;
+    let found =
+        live::get(&source.database, &args.key.0, source.at).map_err(|error| out_of_view(&source.shown, &error))?;
+    let found = found.ok_or_else(|| absence(&source, &args.key.0))?;
     drop(reading);
     match args.format.format {
         Format::Json => ui.json(&Found::of(&found))?,
@@ -118,20 +121,20 @@ fn show(ui: &mut Ui, value: &[u8], raw: bool) -> Result<(), Failure> {
 }
 
 /// Says that there is no such key, and since when, if it was deleted.
-fn absence(source: &Source, key: &[u8], at: Option<Revision>) -> Failure {
+fn absence(source: &Opened, key: &[u8]) -> Failure {
     let shown = Quoted(key);
     let mut deleted = None;
-    let range = RevisionRange::up_to(at.unwrap_or(RevisionRange::ALL.to));
+    let range = RevisionRange::up_to(source.at.unwrap_or(RevisionRange::ALL.to));
     let searched = history(&source.database, range, Keys::One(key), |at, _| {
         deleted = at.tombstone.then_some(at.main);
         ControlFlow::Continue(())
     });
-    let place = match at {
-        Some(at) => format!("{} at revision {at}", source.path.display()),
-        None => source.path.display().to_string(),
+    let place = match source.revision() {
+        Some(at) => format!("{} at revision {at}", source.shown),
+        None => source.shown.clone(),
     };
     match (searched, deleted) {
-        (Err(error), _) => damaged(&source.path, &error),
+        (Err(error), _) => damaged(&source.shown, &error),
         (Ok(()), Some(deleted)) => {
             let before = Revision(deleted.0 - 1);
             Failure::new(

@@ -43,11 +43,14 @@ documented! {
 
 /// Shows the hash.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
-    let source = args.source.open()?;
+    let source = args.source.open(&args.at.at)?;
+    source.say_notes(ui)?;
+    // What a live member says depends on how far it was compacted.
+    let database = if args.compact_revision.is_some() { source.database.clone() } else { source.as_it_was() };
     // One pass to learn what a compaction keeps, one to hash.
     let reading = Reading::begin("hashing", 2 * source.database.size_bytes());
-    let hash = hash_kv(&source.database, args.at.at.revision(), args.compact_revision.map(Revision))
-        .map_err(|error| out_of_view(&source.path, &error))?;
+    let hash = hash_kv(&database, source.at, args.compact_revision.map(Revision))
+        .map_err(|error| out_of_view(&source.shown, &error))?;
     drop(reading);
     let hash = Hash {
         hash: hash.hash,

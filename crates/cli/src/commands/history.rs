@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use archive::object::Wanted;
 use etcd_data::database::RevisionRange;
 use etcd_data::history::history;
 use etcd_data::live::Keys;
@@ -58,10 +59,11 @@ documented! {
 
 /// Lists the changes.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
-    let source = args.source.open()?;
+    let source = args.source.open_for(&args.at.at, Wanted::Key(&args.key.0))?;
+    source.say_notes(ui)?;
     let until = Horizon::of(&source.database)
-        .and_then(|horizon| horizon.at(args.at.at.revision()))
-        .map_err(|error| out_of_view(&source.path, &error))?;
+        .and_then(|horizon| horizon.at(source.at))
+        .map_err(|error| out_of_view(&source.shown, &error))?;
 
     let reading = Reading::begin("looking for changes", source.database.size_bytes());
     let mut table = Table::with_header(["REVISION", "CHANGE", "VERSION", "SIZE", "LEASE"]);
@@ -71,11 +73,11 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
         changes.push(Change::of(at, &found));
         ControlFlow::Continue(())
     })
-    .map_err(|error| damaged(&source.path, &error))?;
+    .map_err(|error| damaged(&source.shown, &error))?;
     drop(reading);
 
     if changes.is_empty() {
-        let message = format!("{} holds no change of key {}", source.path.display(), Quoted(&args.key.0));
+        let message = format!("{} holds no change of key {}", source.shown, Quoted(&args.key.0));
         return Err(Failure::new(Kind::Missing, message)
             .hint("`refloat keys SRC PREFIX` lists the keys that begin with PREFIX"));
     }

@@ -1,27 +1,32 @@
 //! `refloat inspect`
 
+use etcd_data::container::Container;
 use etcd_data::data_dir::Ahead;
 use etcd_data::facts::Facts;
-use etcd_data::source::SourceKind;
 use etcd_data::tables::{Alarm, AlarmKind, Member};
-use etcd_data::{MemberId, Source};
+use etcd_data::{Kind, MemberId};
 
+use crate::building::PlanJson;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::json::documented;
+use crate::opened::{Opened, What};
+use crate::point::AtArgs;
 use crate::progress::Reading;
 use crate::quoted::Quoted;
 use crate::source::{SourceArgs, out_of_view};
 use crate::table::{Table, bytes};
 use crate::ui::{Format, FormatArgs, Ui};
 
-/// Tells what a snapshot, a database or a data directory is, and what is in it
+/// Tells what a snapshot, a database, a data directory or a point of an archive is, and what is in it
 ///
 /// Nothing is proven by this: `refloat verify` does that.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     source: SourceArgs,
+    #[command(flatten)]
+    at: AtArgs,
     #[command(flatten)]
     format: FormatArgs,
 }
@@ -31,10 +36,12 @@ documented! {
     pub struct Inspection {
         /// Where it is.
         pub path: String,
-        /// What it is: `snapshot` (a database that ends with its digest), `database` or `data_dir`.
+        /// What it is: `snapshot` (a database that ends with its digest), `database`, `data_dir` or `archive`.
         pub kind: &'static str,
-        /// What it is wrapped in: `plain`, `gzip`, `zip`, `zstd`, `zlib` or `lzw`.
+        /// What a file is wrapped in: `plain`, `gzip`, `zip`, `zstd`, `zlib` or `lzw`.
         pub container: String,
+        /// What the point of an archive is made of; null for anything else.
+        pub plan: Option<PlanJson>,
         /// The minor version of etcd that it looks like, as in `3.5`.
         pub etcd_version: String,
         /// The version that all members have, as they agreed; null if it does not say.
@@ -73,7 +80,7 @@ documented! {
         pub term: Option<u64>,
         /// How far the log of a data directory was ahead of its database; null for anything else.
         pub log: Option<LogJson>,
-        /// The size of the file as it lies there.
+        /// The size of the file as it lies there, or of the objects that the point is made of.
         pub file_size_bytes: u64,
         /// The size of the database file in it.
         pub size_bytes: Option<u64>,
@@ -142,10 +149,12 @@ documented! {
 
 /// Tells it.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
-    let source = args.source.open()?;
+    let source = args.source.open(&args.at.at)?;
+    refuse_revision(&source)?;
+    source.say_notes(ui)?;
     // Once through the records, once through the pages.
     let reading = Reading::begin("inspecting", 2 * source.database.size_bytes());
-    let facts = Facts::of(&source.database).map_err(|error| out_of_view(&source.path, &error))?;
+    let facts = Facts::of(&source.database).map_err(|error| out_of_view(&source.shown, &error))?;
     drop(reading);
     let found = Inspection::of(&source, facts);
     match args.format.format {
@@ -155,17 +164,14 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// The word for a kind of source in JSON.
-pub fn kind_name(kind: SourceKind) -> &'static str {
-    match kind {
-        SourceKind::Snapshot => "snapshot",
-        SourceKind::Database => "database",
-        SourceKind::DataDir => "data_dir",
-    }
+/// A file is one thing, whatever was at some revision of it; of an archive, each point is another.
+fn refuse_revision(source: &Opened) -> Result<(), Failure> {
+    let refused = || Failure::new(Kind::Usage, format!("{} is no archive, and is inspected as a whole", source.shown));
+    source.at.map_or(Ok(()), |_| Err(refused().hint("`refloat keys` and `hashkv` take --at")))
 }
 
 impl Inspection {
-    fn of(source: &Source, facts: Facts) -> Self {
+    fn of(source: &Opened, facts: Facts) -> Self {
         let Facts { key_space, tables, sizes, .. } = facts;
         let prefixes = key_space.prefixes.iter().map(|found| PrefixJson {
             prefix: if found.prefix.is_empty() { String::new() } else { Quoted(&found.prefix).to_string() },
@@ -174,9 +180,10 @@ impl Inspection {
             bytes: found.bytes,
         });
         Self {
-            path: source.path.display().to_string(),
-            kind: kind_name(source.kind),
-            container: source.container.to_string(),
+            path: source.shown.clone(),
+            kind: source.kind_name(),
+            container: source.file().map_or(Container::Plain, |file| file.container).to_string(),
+            plan: source.point().map(PlanJson::of),
             etcd_version: facts.etcd_version,
             cluster_version: tables.cluster_version,
             storage_version: tables.storage_version,
@@ -195,8 +202,11 @@ impl Inspection {
             roles: tables.roles,
             consistent_index: tables.consistent_index,
             term: tables.term,
-            log: source.data_dir.as_ref().and_then(|data_dir| data_dir.ahead.as_ref().ok()).map(LogJson::of),
-            file_size_bytes: source.size_bytes,
+            log: source.data_dir().and_then(|data_dir| data_dir.ahead.as_ref().ok()).map(LogJson::of),
+            file_size_bytes: match &source.what {
+                What::File(file) => file.size_bytes,
+                What::Point(point) => point.size().1,
+            },
             size_bytes: sizes.map(|sizes| sizes.size_bytes),
             size_in_use_bytes: sizes.map(|sizes| sizes.size_in_use_bytes),
             waste_bytes: sizes.map(|sizes| sizes.waste_bytes),
@@ -211,6 +221,9 @@ impl Inspection {
     fn facts(&self) -> Table {
         let mut table = Table::default();
         table.fact("what", self.what());
+        if let Some(lineage) = self.plan.as_ref().and_then(|plan| plan.lineage.as_ref()) {
+            table.fact("lineage", lineage);
+        }
         table.fact("etcd version", &self.etcd_version);
         table.fact("revision", self.revision);
         table.fact("compact revision", self.compaction());
@@ -243,12 +256,19 @@ impl Inspection {
         let what = match self.kind {
             "snapshot" => "snapshot file",
             "database" => "database file, without the digest of a snapshot",
+            "archive" => return self.what_of_archive(),
             _ => "data directory",
         };
         match self.container.as_str() {
             "plain" => what.into(),
             container => format!("{what}, in {container} ({})", bytes(self.file_size_bytes)),
         }
+    }
+
+    fn what_of_archive(&self) -> String {
+        let (layout, count) = self.plan.as_ref().map_or(("", 0), |plan| (plan.layout, 1 + plan.deltas.len()));
+        let objects = if count == 1 { "1 object".into() } else { format!("{count} objects") };
+        format!("point of an archive in the layout of {layout}, of {objects} ({})", bytes(self.file_size_bytes))
     }
 
     fn compaction(&self) -> String {

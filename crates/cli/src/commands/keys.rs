@@ -1,14 +1,16 @@
 //! `refloat keys`
 
+use archive::object::Wanted;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use etcd_data::live::{Keys, LiveKeys};
-use etcd_data::{KeyValue, RevKey, Source};
+use etcd_data::{KeyValue, RevKey};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::json::documented;
 use crate::key::{self, KeyArg};
+use crate::opened::Opened;
 use crate::point::AtArgs;
 use crate::progress::Reading;
 use crate::quoted::Quoted;
@@ -60,10 +62,15 @@ documented! {
 
 /// Lists the keys.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
-    let source = args.source.open()?;
+    let source = match args.prefix.0.as_slice() {
+        // All keys are in all objects.
+        [] => args.source.open(&args.at.at)?,
+        prefix => args.source.open_for(&args.at.at, Wanted::Prefix(prefix))?,
+    };
+    source.say_notes(ui)?;
     let reading = Reading::begin("looking for keys", source.database.size_bytes());
-    let keys = LiveKeys::find(&source.database, args.at.at.revision(), Keys::Prefix(&args.prefix.0))
-        .map_err(|error| out_of_view(&source.path, &error))?;
+    let keys = LiveKeys::find(&source.database, source.at, Keys::Prefix(&args.prefix.0))
+        .map_err(|error| out_of_view(&source.shown, &error))?;
     drop(reading);
     let keys = keys.iter().take(args.limit.unwrap_or(usize::MAX));
     match (args.format.format, args.long) {
@@ -74,7 +81,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-fn list_json<'k>(ui: &mut Ui, source: &Source, keys: impl Iterator<Item = (&'k [u8], RevKey)>) -> Result<(), Failure> {
+fn list_json<'k>(ui: &mut Ui, source: &Opened, keys: impl Iterator<Item = (&'k [u8], RevKey)>) -> Result<(), Failure> {
     let mut list = ui.json_list();
     for (_, at) in keys {
         list.push(&with_record(source, at, |found| Listed::of(&found))?)?;
@@ -82,7 +89,7 @@ fn list_json<'k>(ui: &mut Ui, source: &Source, keys: impl Iterator<Item = (&'k [
     list.finish()
 }
 
-fn list_long<'k>(ui: &mut Ui, source: &Source, keys: impl Iterator<Item = (&'k [u8], RevKey)>) -> Result<(), Failure> {
+fn list_long<'k>(ui: &mut Ui, source: &Opened, keys: impl Iterator<Item = (&'k [u8], RevKey)>) -> Result<(), Failure> {
     let mut table = Table::with_header(["REVISION", "VERSION", "SIZE", "LEASE", "KEY"]);
     for (key, at) in keys {
         table.row(with_record(source, at, |found| {
@@ -100,8 +107,8 @@ pub fn columns(found: &KeyValue<'_>) -> [String; 4] {
 }
 
 /// Shows `read` the record at `at`, which the source said there is.
-pub fn with_record<T>(source: &Source, at: RevKey, read: impl FnOnce(KeyValue<'_>) -> T) -> Result<T, Failure> {
-    let broken = |error| damaged(&source.path, &error);
+pub fn with_record<T>(source: &Opened, at: RevKey, read: impl FnOnce(KeyValue<'_>) -> T) -> Result<T, Failure> {
+    let broken = |error| damaged(&source.shown, &error);
     let value = source.database.record(at).map_err(broken)?.unwrap_or_default();
     let record = etcd_data::database::Record { at, value: &value };
     Ok(read(record.key_value().map_err(broken)?))

@@ -1,26 +1,25 @@
 //! `refloat restore`
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueEnum;
-use etcd_data::digest::{self, Digest};
+use etcd_data::Kind;
 use etcd_data::facts::version_of;
 use etcd_data::restore::destination::Existing;
-use etcd_data::restore::options::{Alarms, Bump, DigestRule, EtcdVersion, ForVersion, Leases, Token};
+use etcd_data::restore::options::{Alarms, Bump, EtcdVersion, ForVersion, Leases, Token};
 use etcd_data::restore::plan::History;
-use etcd_data::restore::{Options, Plan, Progress, RestoreError, Restored, Step, restore, settle_leftovers};
-use etcd_data::source::SourceKind;
-use etcd_data::{Kind, Source};
+use etcd_data::restore::{Options, Plan, Progress, Restored, restore, settle_leftovers};
 
+use crate::archive_point::ArchivePoint;
 use crate::build_failure::build_failure;
+use crate::building::{BuildArgs, PlanJson, built_from, plan_text, word};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::json::documented;
 use crate::moment::stamp;
-use crate::point::AtArgs;
-use crate::progress::{Bar, Reading};
+use crate::opened::Opened;
+use crate::progress::Bar;
 use crate::quoted::Quoted;
-use crate::source::{SourceArgs, log_notes};
 use crate::table::{Table, bytes};
 use crate::ui::{Format, FormatArgs, Ui};
 
@@ -32,9 +31,7 @@ use crate::ui::{Format, FormatArgs, Ui};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    source: SourceArgs,
-    #[command(flatten)]
-    at: AtArgs,
+    build: BuildArgs,
     /// The data directory to build
     #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
@@ -59,9 +56,6 @@ pub struct Args {
     /// Drop all history, so that every watch starts anew; `--bump-revision` does it anyway
     #[arg(long, requires = "bump_revision")]
     mark_compacted: bool,
-    /// Do not compare a snapshot with the digest at its end
-    #[arg(long)]
-    skip_hash_check: bool,
     /// The version of etcd that is to start on it: 3.4, 3.5, 3.6 or 3.7; that of SRC if not given
     #[arg(long, value_name = "VERSION")]
     etcd_version: Option<EtcdVersion>,
@@ -74,9 +68,6 @@ pub struct Args {
     /// Replace what is in the data directory; it is kept aside, and `undo` brings it back
     #[arg(long)]
     replace: bool,
-    /// Show what would be done, and do nothing
-    #[arg(long)]
-    dry_run: bool,
     #[command(flatten)]
     format: FormatArgs,
 }
@@ -121,99 +112,63 @@ documented! {
         pub kept_wal: Option<String>,
         /// Keys whose lease there is no record of: they never expire.
         pub keys_without_lease: Option<u64>,
+        /// What is read of an archive; null if SRC is none.
+        pub plan: Option<PlanJson>,
     }
 }
 
 /// Builds it.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
-    let source = args.source.open_with_scratch(scratch(&args.data_dir))?;
-    note_missing_digest(ui, &source)?;
-    if args.dry_run {
-        require_digest(&source, digest_rule(args.skip_hash_check))?;
+    let source = args.build.open(ui, &args.data_dir)?;
+    let dry_run = args.build.dry_run;
+    if !dry_run {
+        settle_leftovers(&args.data_dir).map_err(|error| build_failure(&source.shown, &error))?;
     }
-    log_notes(&source).iter().try_for_each(|note| ui.note(format_args!("note: {note}")))?;
-    if !args.dry_run {
-        settle_leftovers(&args.data_dir).map_err(|error| build_failure(&source.path, &error))?;
-    }
-    let plan = Plan::make(&source.database, &args.options()?).map_err(|error| build_failure(&source.path, &error))?;
+    let options = args.options(&source)?;
+    let plan = Plan::make(&source.database, &options).map_err(|error| build_failure(&source.shown, &error))?;
     if args.format.format == Format::Text {
         ui.line(shown(&source, &plan))?;
+        if let Some(plan) = plan_text(&source).filter(|_| dry_run) {
+            ui.line(format_args!("\n{}", plan.trim_end()))?;
+        }
         ui.finish()?;
     }
-    let restored = match args.dry_run {
+    let restored = match dry_run {
         true => None,
         false => Some(carry_out(&source, &plan)?),
     };
     match (args.format.format, restored) {
-        (Format::Json, restored) => ui.json(&Restoration::of(&plan, restored.as_ref()))?,
+        (Format::Json, restored) => ui.json(&Restoration::of(&source, &plan, restored.as_ref()))?,
         (Format::Text, Some(restored)) => ui.line(next_steps(args, &restored))?,
         (Format::Text, None) => ui.line("\nnothing was done: this is a dry run")?,
     }
-    Ok(Exit::Success)
+    Ok(ui.exit_so_far)
 }
 
-fn carry_out(source: &Source, plan: &Plan) -> Result<Restored, Failure> {
+fn carry_out(source: &Opened, plan: &Plan) -> Result<Restored, Failure> {
     let mut bar = Bar::new("restoring");
     let mut progress = |progress: Progress| bar.show(word(progress.step), progress.done_bytes, progress.of_bytes);
-    restore(&source.database, plan, &mut progress).map_err(|error| build_failure(&source.path, &error))
-}
-
-/// The word for what takes time.
-pub fn word(step: Step) -> &'static str {
-    match step {
-        Step::Compacting => "compacting",
-        Step::Building => "building",
-        Step::Proving => "reading back",
-    }
-}
-
-/// Whether the digest of a snapshot decides.
-pub fn digest_rule(skip_hash_check: bool) -> DigestRule {
-    if skip_hash_check { DigestRule::Ignored } else { DigestRule::MustMatch }
-}
-
-/// Says that a file has no digest.
-pub fn note_missing_digest(ui: &mut Ui, source: &Source) -> Result<(), Failure> {
-    if source.kind != SourceKind::Database {
-        return Ok(());
-    }
-    let shown = source.path.display();
-    ui.note(format_args!("note: {shown} has no digest at its end, so nothing tells whether it is as it was made"))
-}
-
-/// Refuses a snapshot that is not what it was when it was made.
-pub fn require_digest(source: &Source, rule: DigestRule) -> Result<(), Failure> {
-    let Some(file) = source.database.file().filter(|_| rule != DigestRule::Ignored) else { return Ok(()) };
-    let _reading = Reading::begin("checking the digest", file.layout().file_bytes);
-    match digest::check(&**file.storage()).map_err(RestoreError::ReadSource) {
-        Ok(Digest::Matches(_) | Digest::Absent) => Ok(()),
-        Ok(Digest::Differs { .. }) => Err(build_failure(&source.path, &RestoreError::Digest)),
-        Err(error) => Err(build_failure(&source.path, &error)),
-    }
-}
-
-/// Where a wrapped source is unwrapped: where there has to be room anyway.
-pub fn scratch(target: &Path) -> PathBuf {
-    let parent = target.parent().filter(|parent| parent.is_dir());
-    parent.map_or_else(std::env::temp_dir, PathBuf::from)
+    restore(&source.database, plan, &mut progress).map_err(|error| build_failure(&source.shown, &error))
 }
 
 impl Args {
-    fn options(&self) -> Result<Options, Failure> {
+    fn options(&self, source: &Opened) -> Result<Options, Failure> {
         let token = match &self.initial_cluster_token {
             Some(token) => Token::Named(token.clone()),
             None => Token::unique()
                 .map_err(|error| Failure::because(Kind::Unavailable, "cannot draw a unique cluster token", &error))?,
         };
+        // Clients may have seen whatever the archive saw, also what comes after the point.
+        let after = source.point().map_or(0, ArchivePoint::revisions_after);
         let existing = if self.replace { Existing::KeepAside } else { Existing::Refuse };
         Ok(Options {
             wal_dir: self.wal_dir.clone(),
             existing,
-            at: self.at.at.revision(),
+            at: source.at,
             name: self.name.clone(),
             initial_cluster: self.initial_cluster.clone(),
             peer_urls: self.initial_advertise_peer_urls.clone(),
-            bump: self.bump_revision.map_or(Bump::No, Bump::By),
+            bump: self.bump_revision.map_or(Bump::No, |by| Bump::By(by.saturating_add(after))),
             version: self.etcd_version.map_or(ForVersion::AsSource, ForVersion::Version),
             leases: if self.leases == Choice::Keep { Leases::Keep } else { Leases::Drop },
             alarms: match self.alarms {
@@ -221,15 +176,15 @@ impl Args {
                 Some(Choice::Keep) => Alarms::Keep,
                 Some(Choice::Drop) => Alarms::DropAll,
             },
-            digest: digest_rule(self.skip_hash_check),
+            digest: self.build.digest_rule(),
             ..Options::new(&self.data_dir, token, stamp())
         })
     }
 }
 
-fn shown(source: &Source, plan: &Plan) -> Table {
+fn shown(source: &Opened, plan: &Plan) -> Table {
     let mut table = Table::default();
-    table.fact("from", format!("{}, revision {}", source.path.display(), plan.revision));
+    table.fact("from", built_from(source, plan.revision));
     table.fact("to", plan.destination.data_dir.display());
     if let Some(kept) = &plan.destination.kept {
         table.fact(
@@ -292,7 +247,7 @@ fn next_steps(args: &Args, restored: &Restored) -> String {
 }
 
 impl Restoration {
-    fn of(plan: &Plan, restored: Option<&Restored>) -> Self {
+    fn of(source: &Opened, plan: &Plan, restored: Option<&Restored>) -> Self {
         let path = |path: &PathBuf| path.display().to_string();
         let kept = plan.destination.kept.as_ref().map(|kept| path(&plan.destination.target().with_file_name(kept)));
         Self {
@@ -310,6 +265,7 @@ impl Restoration {
             kept,
             kept_wal: restored.and_then(|restored| restored.kept_wal.as_ref().map(path)),
             keys_without_lease: restored.map(|restored| restored.missing_leases.values().sum()),
+            plan: source.point().map(PlanJson::of),
         }
     }
 }

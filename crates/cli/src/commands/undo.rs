@@ -50,7 +50,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
         true => UndoPlan::look(&args.data_dir, &stamp),
         false => undo(&args.data_dir, &stamp),
     };
-    let plan = plan.map_err(|error| build_failure(&args.data_dir, &error))?;
+    let plan = plan.map_err(|error| build_failure(&args.data_dir.display().to_string(), &error))?;
     let undone = Undone::of(&plan, args.dry_run);
     match args.format.format {
         Format::Json => ui.json(&undone)?,

@@ -1,7 +1,6 @@
 //! `refloat verify`
 
 use std::io;
-use std::path::Path;
 use std::thread;
 
 use bolt_file::BoltFile;
@@ -10,25 +9,25 @@ use etcd_data::data_dir::DataDir;
 use etcd_data::digest::{self, Digest};
 use etcd_data::error::kind_of;
 use etcd_data::hash::{HashKv, hash_kv};
-use etcd_data::{Error, Kind, Revision, Source, soundness};
+use etcd_data::{Error, Kind, soundness};
 
-use crate::commands::inspect::kind_name;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::finding::Finding;
 use crate::json::documented;
+use crate::opened::Opened;
 use crate::point::AtArgs;
 use crate::progress::Reading;
 use crate::quoted::Visible;
-use crate::source::{SourceArgs, damaged, log_notes, out_of_view};
+use crate::source::{SourceArgs, damaged, out_of_view};
 use crate::table::Table;
 use crate::ui::{Format, FormatArgs, Ui};
 
 /// Checks everything there is to check, and lists everything that is wrong
 ///
 /// The digest of a snapshot; every page, and how pages are used; every record, and how it follows from those before;
-/// the tables, and how they fit together; the log and the raft snapshots of a data directory. Exits 1 if anything is
-/// wrong.
+/// the tables, and how they fit together; the log and the raft snapshots of a data directory. Of an archive, the point
+/// that is asked for, and all objects that it is made of. Exits 1 if anything is wrong.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -44,7 +43,7 @@ documented! {
     pub struct Verdict {
         /// Where it is.
         pub path: String,
-        /// What it is: `snapshot`, `database` or `data_dir`; `unknown` if the damage hides it.
+        /// What it is: `snapshot`, `database`, `data_dir` or `archive`; `unknown` if the damage hides it.
         pub kind: &'static str,
         /// Whether nothing is wrong: there are no findings. There may be notes.
         pub sound: bool,
@@ -67,9 +66,12 @@ documented! {
 
 /// Checks it.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
-    let verdict = match args.source.open_damaged() {
-        Ok(source) => verify(&source, args)?,
-        Err(failure) if failure.is_damage() => verify_pages(args)?.ok_or(failure)?,
+    let verdict = match args.source.open_damaged(&args.at.at) {
+        Ok(source) => {
+            source.say_notes(ui)?;
+            verify(&source)?
+        }
+        Err(failure) if failure.is_damage() && !args.source.is_archive() => verify_pages(args)?.ok_or(failure)?,
         Err(failure) => return Err(failure),
     };
     if !verdict.sound {
@@ -82,28 +84,28 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     Ok(ui.exit_so_far)
 }
 
-fn verify(source: &Source, args: &Args) -> Result<Verdict, Failure> {
+fn verify(source: &Opened) -> Result<Verdict, Failure> {
     let mut found = Found::default();
     let digest = thread::scope(|scope| {
         // Beside the rest, because no more than one core can take a digest.
         let digest =
             scope.spawn(|| source.database.file().map_or(Ok(Digest::Absent), |file| digest::check(&**file.storage())));
         if let Some(file) = source.database.file() {
-            found.pages(&source.path, file)?;
+            found.pages(&source.shown, file)?;
         }
         found.data(source)?;
         let digest = digest.join().unwrap_or_else(|_| Err(io::Error::other("the thread that hashes ended")));
         found.digest(source, digest)
     })?;
-    if let Some(data_dir) = &source.data_dir {
+    if let Some(data_dir) = source.data_dir() {
         found.log(data_dir);
         found.raft_snapshots(data_dir);
-        found.notes.extend(log_notes(source).into_iter().map(Finding::note_of_log));
+        found.notes.extend(source.log_notes().into_iter().map(Finding::note_of_log));
     }
-    let hash = found.hash_at(source, args.at.at.revision())?;
+    let hash = found.hash_at(source)?;
     Ok(Verdict {
-        path: source.path.display().to_string(),
-        kind: kind_name(source.kind),
+        path: source.shown.clone(),
+        kind: source.kind_name(),
         sound: found.findings.is_empty(),
         digest,
         findings: found.findings,
@@ -117,14 +119,14 @@ fn verify(source: &Source, args: &Args) -> Result<Verdict, Failure> {
 
 /// Lists what is wrong with the pages of something that cannot be opened. None if that is nothing.
 fn verify_pages(args: &Args) -> Result<Option<Verdict>, Failure> {
-    let path = args.source.path()?;
+    let shown = args.source.src.to_string();
     let mut found = Found::default();
-    found.pages(path, &args.source.open_pages()?)?;
+    found.pages(&shown, &args.source.open_pages()?)?;
     if found.findings.is_empty() {
         return Ok(None);
     }
     Ok(Some(Verdict {
-        path: path.display().to_string(),
+        path: shown,
         kind: "unknown",
         sound: false,
         digest: "absent",
@@ -152,9 +154,8 @@ impl Found {
         if finding.is_harmless() { self.notes.push(finding) } else { self.findings.push(finding) }
     }
 
-    fn digest(&mut self, source: &Source, digest: io::Result<Digest>) -> Result<&'static str, Failure> {
-        let unreadable =
-            |error| Failure::because(kind_of(&error), format!("cannot read {}", source.path.display()), &error);
+    fn digest(&mut self, source: &Opened, digest: io::Result<Digest>) -> Result<&'static str, Failure> {
+        let unreadable = |error| Failure::because(kind_of(&error), format!("cannot read {}", source.shown), &error);
         Ok(match digest.map_err(unreadable)? {
             Digest::Absent => "absent",
             Digest::Matches(_) => "matches",
@@ -168,17 +169,17 @@ impl Found {
         })
     }
 
-    fn pages(&mut self, path: &Path, file: &BoltFile) -> Result<(), Failure> {
+    fn pages(&mut self, shown: &str, file: &BoltFile) -> Result<(), Failure> {
         let _reading = Reading::begin("checking pages", file.used_bytes());
-        let report = bolt_file::check::check(file, cores()).map_err(|error| damaged(path, &Error::from(error)))?;
+        let report = bolt_file::check::check(file, cores()).map_err(|error| damaged(shown, &Error::from(error)))?;
         report.findings.iter().map(Finding::of_pages).for_each(|finding| self.add(finding));
         self.further += report.further;
         Ok(())
     }
 
-    fn data(&mut self, source: &Source) -> Result<(), Failure> {
+    fn data(&mut self, source: &Opened) -> Result<(), Failure> {
         let _reading = Reading::begin("checking records", source.database.size_bytes());
-        let report = soundness::check(&source.database).map_err(|error| damaged(&source.path, &error))?;
+        let report = soundness::check(&source.database).map_err(|error| damaged(&source.shown, &error))?;
         self.hash = report.hash;
         report.findings.iter().map(Finding::of_data).for_each(|finding| self.add(finding));
         self.further += report.further;
@@ -208,15 +209,15 @@ impl Found {
     }
 
     /// The hash at the point that was asked for; none if damage does not allow to compute it.
-    fn hash_at(&self, source: &Source, at: Option<Revision>) -> Result<Option<HashKv>, Failure> {
-        if at.is_none() {
+    fn hash_at(&self, source: &Opened) -> Result<Option<HashKv>, Failure> {
+        if source.at.is_none() {
             return Ok(self.hash);
         }
         let _reading = Reading::begin("hashing", 2 * source.database.size_bytes());
-        match hash_kv(&source.database, at, None) {
+        match hash_kv(&source.database, source.at, None) {
             Ok(hash) => Ok(Some(hash)),
             Err(error) if error.kind() == Kind::Corrupt && !self.findings.is_empty() => Ok(None),
-            Err(error) => Err(out_of_view(&source.path, &error)),
+            Err(error) => Err(out_of_view(&source.shown, &error)),
         }
     }
 }

@@ -1,0 +1,258 @@
+//! Why something with an archive failed, and what to do about it.
+
+use archive::catalogue::PickError;
+use archive::encryption::KeyError;
+use archive::error::{ObjectError, SnapshotError};
+use archive::plan::{Hole, PlanError};
+use archive::{At, Error};
+use etcd_data::Kind;
+use etcd_data::container::ExpandError;
+use store::{Fault, Key, StoreError};
+
+use crate::archive_point::OpenArchive;
+use crate::failure::Failure;
+use crate::source::{Location, SourceArgs};
+
+/// What was asked for, as far as messages need it.
+pub struct Asked<'a> {
+    /// Where.
+    pub source: &'a SourceArgs,
+    /// Which point.
+    pub at: Option<&'a At>,
+    /// The archive, once it was open.
+    pub archive: Option<&'a OpenArchive>,
+}
+
+/// Says why something with the archive at SRC failed.
+pub fn archive_failure(asked: &Asked<'_>, error: &Error) -> Failure {
+    let shown = asked.source.src.to_string();
+    let kind = error.kind();
+    match error {
+        Error::Store(error) => store_failure(error),
+        Error::Key(error) => key_failure(error),
+        Error::Pick { source: PickError::Nothing, .. } if asked.source.archive.layout.is_some() => {
+            Failure::new(kind, format!("{shown} has nothing in the layout that --layout names"))
+                .hint("without --layout it is found out who laid it out")
+        }
+        Error::Pick { source, .. } => pick_failure(&asked.source.src, source),
+        Error::Plan(error) => plan_failure(&shown, error),
+        Error::NothingLeft { source, set_aside } => nothing_left(&shown, source, set_aside),
+        Error::TooEarly { time, first } => {
+            let begins = first.map(|first| format!("what it has begins at {first}")).unwrap_or_default();
+            let failure = Failure::new(kind, format!("{shown} has nothing from {time} or before"));
+            if begins.is_empty() { failure } else { failure.hint(begins) }
+        }
+        Error::Scratch { folder, source } => {
+            let message = format!("what is fetched of {shown} cannot be kept in {}", folder.display());
+            Failure::because(kind, message, source)
+                .hint("--scratch names another folder, with room for the whole point")
+        }
+        Error::Snapshot { key, source } => snapshot_failure(&shown, key, source),
+        Error::Object { key, source } => object_failure(asked, key, source),
+        error => Failure::because(kind, format!("cannot read {shown}"), error),
+    }
+}
+
+fn pick_failure(src: &Location, error: &PickError) -> Failure {
+    match (error, src) {
+        (PickError::Nothing, Location::Path(path)) => {
+            let shown = path.display();
+            let message = format!("{shown} is a folder, but neither a data directory nor an archive");
+            Failure::new(Kind::Missing, message).hint(
+                "a data directory has member/snap/db; an archive has objects as refloat, etcdbrctl, K3s or OpenShift name \
+                 them, and --layout tells which where that cannot be seen",
+            )
+        }
+        (PickError::Nothing, Location::Remote(url)) => Failure::new(
+            Kind::Missing,
+            format!("there is no archive at {url}"),
+        )
+        .hint(
+            "nothing below it has a name as refloat, etcdbrctl, K3s or OpenShift give them: check bucket and prefix; \
+                 --layout tells which where that cannot be seen",
+        ),
+        (PickError::Several { there }, _) => {
+            let message = format!("{src} has the archives of several clusters: {}", named(there));
+            Failure::new(Kind::Usage, message).hint("choose one with --cluster")
+        }
+        (PickError::NotThere { wanted, there }, _) => {
+            let message = format!("{src} has no archive of a cluster {wanted:?}");
+            Failure::new(Kind::Missing, message).hint(format!("there is: {}", named(there)))
+        }
+    }
+}
+
+/// Names of clusters, of which that of the place itself is empty.
+fn named(there: &[String]) -> String {
+    let shown = |name: &String| if name.is_empty() { "\"\" (the place itself)".into() } else { name.clone() };
+    there.iter().map(shown).collect::<Vec<String>>().join(", ")
+}
+
+fn plan_failure(shown: &str, error: &PlanError) -> Failure {
+    let plain = |message: String| Failure::new(error.kind(), message);
+    match error {
+        PlanError::NoFull => plain(format!("nothing in {shown} can be restored: it has no full snapshot"))
+            .hint("changes alone are of no use without the full that they follow on"),
+        PlanError::Before { target, first } => {
+            let message = format!("revision {target} is before everything that {shown} can restore");
+            match first {
+                Some(first) => plain(message).hint(format!("--at {first} is the first that it has")),
+                None => plain(message).hint(list_points(shown)),
+            }
+        }
+        PlanError::After { target, last } => plain(format!("revision {target} is after everything that {shown} has"))
+            .hint(format!("--at {last} is the last that it has")),
+        PlanError::Hole { target, hole, .. } => {
+            plain(format!("cannot restore revision {target} of {shown}: {}", missing(hole)))
+                .hint(beside_hole(shown, hole))
+        }
+        PlanError::NoLineage { lineage } => plain(format!("{shown} has no lineage {lineage}")).hint(list_points(shown)),
+        PlanError::NoName { name } => plain(format!("{shown} has no snapshot {name:?}")).hint(list_points(shown)),
+        PlanError::Ambiguous { name, keys } => {
+            let keys: Vec<&str> = keys.iter().map(Key::as_str).collect();
+            plain(format!("{shown} has several snapshots that are called {name:?}"))
+                .hint(format!("give one of them in full: {}", keys.join(", ")))
+        }
+        error => plain(error.to_string()),
+    }
+}
+
+/// What a hole is, without what can be restored around it.
+fn missing(hole: &Hole) -> String {
+    let text = hole.to_string();
+    text.split_once(';').map_or(text.clone(), |(missing, _)| missing.to_owned())
+}
+
+fn beside_hole(shown: &str, hole: &Hole) -> String {
+    let before = format!("--at {} restores the last revision before the hole", hole.before.to);
+    let beyond = hole.beyond.map(|beyond| format!(", --at {} the first after it", beyond.from)).unwrap_or_default();
+    format!("{before}{beyond}; `refloat points {shown} --around {}` shows what is there", hole.before.to)
+}
+
+fn list_points(shown: &str) -> String {
+    format!("`refloat points {shown}` lists what it has")
+}
+
+fn nothing_left(shown: &str, error: &PlanError, set_aside: &[(Key, String)]) -> Failure {
+    let message = match error {
+        PlanError::Hole { target, hole, .. } => {
+            format!("cannot restore revision {target} of {shown}: {}", missing(hole))
+        }
+        PlanError::After { target, .. } | PlanError::Before { target, .. } => {
+            format!("cannot restore revision {target} of {shown}")
+        }
+        _ => format!("nothing in {shown} can be restored"),
+    };
+    let causes = set_aside.iter().map(|(key, why)| format!("{key} is of no use: {why}")).collect();
+    let failure = Failure::Said { kind: Kind::Corrupt, message, causes, hint: None };
+    match error {
+        PlanError::Hole { hole, .. } => failure.hint(beside_hole(shown, hole)),
+        PlanError::After { last, .. } => {
+            failure.hint(format!("--at {last} is the last that can be restored without it"))
+        }
+        PlanError::Before { first: Some(first), .. } => {
+            failure.hint(format!("--at {first} is the first that can be restored without it"))
+        }
+        _ => {
+            failure.hint("no other way leads there; another destination or an older copy may still have these objects")
+        }
+    }
+}
+
+fn snapshot_failure(shown: &str, key: &Key, error: &SnapshotError) -> Failure {
+    let failure = Failure::because(error.kind(), format!("cannot read {key} of {shown}"), error);
+    match error {
+        SnapshotError::Expand(ExpandError::Scratch { folder, .. } | ExpandError::NoRoom { folder, .. }) => failure
+            .hint(format!("{} needs room for the whole database; --scratch names another folder", folder.display())),
+        SnapshotError::Read(failed) => because_of_store(failed).unwrap_or(failure),
+        _ => failure.hint("choose another snapshot with --at"),
+    }
+}
+
+fn object_failure(asked: &Asked<'_>, key: &Key, error: &ObjectError) -> Failure {
+    let shown = &asked.source.src;
+    let failure = Failure::because(error.kind(), format!("cannot read {key} of {shown}"), error);
+    match error {
+        ObjectError::NoKey { recipients } => {
+            let refused = asked.archive.and_then(|archive| archive.unlocking.refused());
+            match refused.as_deref() {
+                Some(Error::Key(error)) => key_failure(error),
+                Some(Error::Store(error)) => store_failure(error),
+                _ => Failure::new(error.kind(), format!("{key} is encrypted for {}", recipients.join(", ")))
+                    .hint(KEY_FLAGS),
+            }
+        }
+        ObjectError::Newer { .. } => failure.hint("a newer refloat wrote it, and a newer one is needed to read it"),
+        ObjectError::Read(failed) => because_of_store(failed).unwrap_or(failure),
+        _ => failure.hint("choose another point with --at"),
+    }
+}
+
+/// What the store said, if reading failed because of it.
+fn because_of_store(failed: &archive::read_at::ReadFailed) -> Option<Failure> {
+    failed.source.downcast_ref::<StoreError>().map(store_failure)
+}
+
+const KEY_FLAGS: &str = "--identity, --passphrase-file and --key-file name files with keys";
+
+/// Says why a key is of no use, or is missing.
+pub fn key_failure(error: &KeyError) -> Failure {
+    let failure = match error {
+        KeyError::Unreadable { path, source } => {
+            Failure::because(error.kind(), format!("cannot read {}", path.display()), source)
+        }
+        _ => Failure::new(error.kind(), error.to_string()),
+    };
+    match error {
+        KeyError::NoKey { .. } | KeyError::NoPassphrase { .. } => failure.hint(KEY_FLAGS),
+        KeyError::WrongPassphrase { .. } => failure.hint("check the first line of what --passphrase-file names"),
+        KeyError::Missing { .. } => {
+            failure.hint("without it nothing that it locked can be read; another destination may still have it")
+        }
+        KeyError::Exposed { path, .. } => failure.hint(format!("chmod 600 {}", path.display())),
+        KeyError::Tampered { .. } | KeyError::DataKey { .. } | KeyError::Malformed { .. } => {
+            failure.hint("somebody or something changed the archive; another destination may still have it as it was")
+        }
+        KeyError::OtherArchive { .. } => failure.hint("objects of one archive were put into another"),
+        KeyError::Newer { .. } | KeyError::UnknownCipher { .. } => {
+            failure.hint("a newer refloat wrote it, and a newer one is needed to read it")
+        }
+        KeyError::Unavailable { .. } => failure.hint("try again when it answers"),
+        _ => failure,
+    }
+}
+
+/// Says why a store did not do what it was asked.
+pub fn store_failure(error: &StoreError) -> Failure {
+    let what = match &error.key {
+        Some(key) => format!("{}/{key}", error.place.trim_end_matches('/')),
+        None => error.place.clone(),
+    };
+    fault_failure(&what, error.action, &error.fault)
+}
+
+/// Says why `action`, as in "reading", did not work with `what`.
+pub fn fault_failure(what: &str, action: &str, fault: &Fault) -> Failure {
+    let failure = Failure::because(archive::error::kind_of(fault), format!("{action} {what} failed"), fault);
+    match fault {
+        Fault::Credentials(_) => failure.hint(
+            "credentials are found where the provider's own tools find them; --profile or --credentials names others",
+        ),
+        Fault::Untrusted(_) => failure.hint("--ca-file names certificates to trust"),
+        Fault::Forbidden(_) => {
+            failure.hint("these credentials may not do this; reading needs permission to list and to get objects")
+        }
+        Fault::WrongRegion { region: Some(region) } => failure.hint(format!("--region {region}")),
+        Fault::WrongRegion { region: None } => failure.hint("--region names the one that the bucket is in"),
+        Fault::NoSuchPlace => failure.hint("check the name of the bucket, --endpoint and --region"),
+        Fault::NotFound => failure.hint("it was deleted meanwhile, or is not visible yet; try again"),
+        Fault::ClockSkew => failure.hint("set the clock of this machine"),
+        Fault::Full => failure.hint("make room there"),
+        Fault::Throttled { .. } => failure.hint("try again later, or slower with --max-requests-per-second"),
+        Fault::TimedOut { .. } | Fault::Unavailable { .. } => {
+            failure.hint("check --endpoint and the network; --patience tells how long to go on trying")
+        }
+        Fault::Nonsense(_) => failure.hint("what answers at --endpoint may be something else than this kind of store"),
+        _ => failure,
+    }
+}

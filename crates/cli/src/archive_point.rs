@@ -1,0 +1,164 @@
+//! SRC, where it is an archive: opened at a point.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use archive::agree::Agreed;
+use archive::archive::Archive;
+use archive::opened::OpenPoint;
+use archive::plan::{Remark, Wanted};
+use archive::point::Covered;
+use archive::unlock::Unlocking;
+use archive::{At, Error, Layout};
+use etcd_data::Kind;
+use tokio::runtime::Runtime;
+
+use crate::archive_failure::{Asked, archive_failure};
+use crate::failure::Failure;
+use crate::opened::Opened;
+use crate::progress::Reading;
+use crate::source::{Location, Part, SourceArgs};
+
+/// An archive that is open, and what waits for its store.
+pub struct OpenArchive {
+    /// The archive.
+    pub archive: Archive,
+    /// What opens what is encrypted in it.
+    pub unlocking: Arc<Unlocking>,
+    /// Which point is to be planned, except for its place in the history.
+    pub wanted: Wanted,
+    /// What waits for the store. Gone last.
+    runtime: Runtime,
+}
+
+/// A point of an archive, open for reading.
+pub struct ArchivePoint {
+    /// What it is made of.
+    pub agreed: Agreed,
+    /// The point.
+    pub opened: OpenPoint,
+    /// Where the archive is, as a URL.
+    pub place: String,
+    /// Who laid the archive out.
+    pub layout: Layout,
+    archive: OpenArchive,
+}
+
+/// Opens the point `at` of the archive at SRC, as far as `part` asks for.
+pub fn open(source: &SourceArgs, at: &At, part: Part<'_>, scratch: &Path) -> Result<Opened, Failure> {
+    let archive = open_archive(source)?;
+    let _reading = Reading::begin("opening", 0);
+    let shown = source.src.to_string();
+    let point = archive.point(at, part, scratch).map_err(|error| archive.failure(source, Some(at), &error))?;
+    let (agreed, opened) = point;
+    let (place, layout) = (archive.archive.store().place().to_owned(), archive.archive.catalogue().layout);
+    Ok(Opened::of_point(shown, ArchivePoint { agreed, opened, place, layout, archive }))
+}
+
+/// Opens the archive at SRC.
+pub fn open_archive(source: &SourceArgs) -> Result<OpenArchive, Failure> {
+    let args = &source.archive;
+    let _reading = Reading::begin("listing", 0);
+    let keyring = Arc::new(args.keys.keyring()?);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::because(Kind::Unavailable, "cannot begin", &error))?;
+    let failed = |error: Error| archive_failure(&Asked { source, at: None, archive: None }, &error);
+    let url = url(&source.src)?;
+    let store = store::open(&url, &args.store.settings(&source.src)?).map_err(|error| failed(error.into()))?;
+    let mut archive = Archive::open(store, runtime.handle().clone(), &args.which(), keyless()).map_err(failed)?;
+    let unlocking = archive.unlock_with(keyring);
+    let wanted = Wanted { lineage: args.lineage.clone(), ..Wanted::default() };
+    Ok(OpenArchive { archive, unlocking, wanted, runtime })
+}
+
+fn keyless() -> Arc<archive::sealing::NoKeys> {
+    Arc::new(archive::sealing::NoKeys)
+}
+
+fn url(src: &Location) -> Result<String, Failure> {
+    let path = match src {
+        Location::Remote(url) => return Ok(url.clone()),
+        Location::Path(path) => path,
+    };
+    path.metadata().map_err(|error| {
+        Failure::because(etcd_data::error::kind_of(&error), format!("cannot open {}", path.display()), &error)
+    })?;
+    let absolute = std::path::absolute(path).ok();
+    let text = absolute.as_deref().and_then(Path::to_str);
+    let unusual = || Failure::new(Kind::Usage, format!("{} is no archive: its path is not UTF-8", path.display()));
+    text.map(|text| format!("file://{text}")).ok_or_else(unusual)
+}
+
+impl OpenArchive {
+    fn point(&self, at: &At, part: Part<'_>, scratch: &Path) -> Result<(Agreed, OpenPoint), Error> {
+        let agreed = self.archive.agree(&self.wanted, at, scratch)?;
+        let opened = match part {
+            Part::Whole => self.archive.open_whole(&agreed, scratch)?,
+            Part::Keys(wanted) => self.archive.open_for(&agreed, wanted)?,
+        };
+        Ok((agreed, opened))
+    }
+
+    /// Says why something with it failed.
+    pub fn failure(&self, source: &SourceArgs, at: Option<&At>, error: &Error) -> Failure {
+        let archive = Some(self);
+        archive_failure(&Asked { source, at, archive }, error)
+    }
+
+    /// Does something that waits for the store.
+    pub fn wait_for<T>(&self, work: impl Future<Output = T>) -> T {
+        self.runtime.block_on(work)
+    }
+}
+
+impl ArchivePoint {
+    /// What a person has to know before they rely on what is shown of it.
+    pub fn notes(&self) -> Vec<String> {
+        let set_aside = self.agreed.set_aside.iter().map(|(key, why)| format!("{key} is of no use: {why}"));
+        let covered = match self.agreed.covered {
+            Covered::Exactly => None,
+            Covered::UpTo { next: Some(next) } => Some(format!(
+                "changes between revision {} and {next} are in no delta: some of them may have been before that time",
+                self.opened.revision
+            )),
+            Covered::UpTo { next: None } => Some(format!(
+                "changes after revision {} are in no delta: some of them may have been before that time",
+                self.opened.revision
+            )),
+        };
+        set_aside.chain(covered).chain(self.agreed.plan.remarks.iter().map(Remark::to_string)).collect()
+    }
+
+    /// What the archive does not tell of it.
+    pub fn unknown(&self) -> Vec<String> {
+        self.opened.unknown.iter().map(|unknown| format!("the archive does not tell {unknown}")).collect()
+    }
+
+    /// Whether the archive has later changes that nothing leads to, though the latest point was asked for.
+    pub fn falls_short(&self) -> bool {
+        self.agreed.plan.remarks.iter().any(|remark| matches!(remark, Remark::HoleBeyond(_)))
+    }
+
+    /// How many revisions the archive saw after it, as far as names tell.
+    pub fn revisions_after(&self) -> u64 {
+        let archive = &self.archive.archive;
+        let newest = archive.catalogue().entries().filter_map(|entry| entry.to).max();
+        let after = newest.map_or(0, |newest| newest.0.saturating_sub(self.opened.revision.0));
+        u64::try_from(after).unwrap_or_default()
+    }
+
+    /// How many objects it is made of, and their bytes.
+    pub fn size(&self) -> (usize, u64) {
+        (self.agreed.plan.objects().count(), self.agreed.plan.size_bytes())
+    }
+}
+
+/// The name of a layout, as `--layout` takes it.
+pub fn layout_name(layout: Layout) -> &'static str {
+    match layout {
+        Layout::Refloat => "refloat",
+        Layout::Etcdbrctl => "etcdbrctl",
+        Layout::K3s => "k3s",
+        Layout::OpenShift => "openshift",
+    }
+}

@@ -1,0 +1,143 @@
+//! What the commands share that build something of a point: a data directory, a snapshot file.
+
+use std::path::{Path, PathBuf};
+
+use etcd_data::digest::{self, Digest};
+use etcd_data::restore::options::DigestRule;
+use etcd_data::restore::{RestoreError, Step};
+
+use crate::archive_point::ArchivePoint;
+use crate::build_failure::build_failure;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::json::documented;
+use crate::opened::Opened;
+use crate::point::AtArgs;
+use crate::progress::Reading;
+use crate::source::{Part, SourceArgs};
+use crate::table::bytes;
+use crate::ui::Ui;
+
+/// What is built, and of what.
+#[derive(Debug, Clone, clap::Args)]
+pub struct BuildArgs {
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    #[command(flatten)]
+    pub(crate) at: AtArgs,
+    /// Do not compare a snapshot with the digest at its end
+    #[arg(long)]
+    pub skip_hash_check: bool,
+    /// Of an archive, build all the history that it has, also what the cluster had compacted by then
+    #[arg(long)]
+    pub whole_history: bool,
+    /// Show what would be done, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+documented! {
+    /// What is read of an archive.
+    pub struct PlanJson {
+        /// Where the archive is, as a URL.
+        pub destination: String,
+        /// Its layout: `refloat`, `etcdbrctl`, `k3s` or `openshift`.
+        pub layout: &'static str,
+        /// The lineage; null where the layout knows none.
+        pub lineage: Option<String>,
+        /// The full that it begins with.
+        pub full: String,
+        /// The deltas that carry it forward, in order.
+        pub deltas: Vec<String>,
+        /// The bytes of all of these.
+        pub size_bytes: u64,
+        /// Objects that could not be used, and why.
+        pub set_aside: Vec<String>,
+        /// What a person should know about it: what was set aside, holes, other lineages.
+        pub notes: Vec<String>,
+        /// What the archive does not tell of the point.
+        pub unknown: Vec<String>,
+    }
+}
+
+impl BuildArgs {
+    /// Opens the point to build `target` of, as it will be built, with all said that a person has to know first. What
+    /// has to be on this machine meanwhile is kept beside the target, where there has to be room anyway.
+    pub fn open(&self, ui: &mut Ui, target: &Path) -> Result<Opened, Failure> {
+        let mut opened = self.source.open_with_scratch(&self.at.at, Part::Whole, &folder_of(target))?;
+        opened.say_notes_of_build(ui)?;
+        if self.dry_run {
+            require_digest(&opened, self.digest_rule())?;
+        }
+        if !self.whole_history {
+            opened.database = opened.as_it_was();
+        }
+        if opened.point().is_some_and(ArchivePoint::falls_short) {
+            ui.exit_so_far = Exit::Findings;
+        }
+        Ok(opened)
+    }
+
+    /// Whether the digest of a snapshot decides.
+    pub fn digest_rule(&self) -> DigestRule {
+        if self.skip_hash_check { DigestRule::Ignored } else { DigestRule::MustMatch }
+    }
+}
+
+/// Refuses a snapshot that is not what it was when it was made.
+fn require_digest(opened: &Opened, rule: DigestRule) -> Result<(), Failure> {
+    let Some(file) = opened.database.file().filter(|_| rule != DigestRule::Ignored) else { return Ok(()) };
+    let _reading = Reading::begin("checking the digest", file.layout().file_bytes);
+    match digest::check(&**file.storage()).map_err(RestoreError::ReadSource) {
+        Ok(Digest::Matches(_) | Digest::Absent) => Ok(()),
+        Ok(Digest::Differs { .. }) => Err(build_failure(&opened.shown, &RestoreError::Digest)),
+        Err(error) => Err(build_failure(&opened.shown, &error)),
+    }
+}
+
+fn folder_of(target: &Path) -> PathBuf {
+    let parent = target.parent().filter(|parent| parent.is_dir());
+    parent.map_or_else(std::env::temp_dir, PathBuf::from)
+}
+
+/// The word for what takes time.
+pub fn word(step: Step) -> &'static str {
+    match step {
+        Step::Compacting => "compacting",
+        Step::Building => "building",
+        Step::Proving => "reading back",
+    }
+}
+
+/// What something is built from: `revision` of SRC.
+pub fn built_from(opened: &Opened, revision: impl std::fmt::Display) -> String {
+    let shown = &opened.shown;
+    match opened.point().map(ArchivePoint::size) {
+        None => format!("{shown}, revision {revision}"),
+        Some((1, size)) => format!("{shown}, revision {revision}, of 1 object ({})", bytes(size)),
+        Some((count, size)) => format!("{shown}, revision {revision}, of {count} objects ({})", bytes(size)),
+    }
+}
+
+/// The plan as it is shown before anything is done with it; nothing if SRC is no archive.
+pub fn plan_text(opened: &Opened) -> Option<String> {
+    opened.point().map(|point| point.agreed.plan.to_string())
+}
+
+impl PlanJson {
+    /// What is read for a point.
+    pub fn of(point: &ArchivePoint) -> Self {
+        let plan = &point.agreed.plan;
+        Self {
+            destination: point.place.clone(),
+            layout: crate::archive_point::layout_name(point.layout),
+            lineage: plan.base.lineage.as_ref().map(ToString::to_string),
+            full: plan.base.key.to_string(),
+            deltas: plan.deltas.iter().map(|part| part.entry.key.to_string()).collect(),
+            size_bytes: plan.size_bytes(),
+            set_aside: point.agreed.set_aside.iter().map(|(key, _)| key.to_string()).collect(),
+            notes: point.notes(),
+            unknown: point.unknown(),
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! `refloat points`
+
+use std::collections::BTreeMap;
+
+use archive::archive::Archive;
+use archive::object::read_header;
+use archive::plan::{FullFacts, Hole, Known, LineagePoints};
+use archive::{At, Entry, Error, Form, Header, Points};
+use etcd_data::Revision;
+use etcd_data::database::RevisionRange;
+use etcd_data::view::Horizon;
+use store::Key;
+
+use crate::archive_point::{OpenArchive, layout_name, open_archive};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::json::documented;
+use crate::progress::Reading;
+use crate::source::SourceArgs;
+use crate::table::{Table, bytes};
+use crate::ui::{Format, FormatArgs, Ui};
+
+/// Lists the points of an archive that objects begin or end at, and what is missing between them
+///
+/// Every revision from the first to the last of a range can be restored, not only those that are listed. Names of
+/// objects are believed here; what restores compares them with what the objects hold.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// Only those around this revision
+    #[arg(long, value_name = "REVISION", value_parser = clap::value_parser!(i64).range(1..))]
+    around: Option<i64>,
+    /// Look into the objects too: revisions that no name tells, and who can read what is encrypted
+    #[arg(short, long)]
+    long: bool,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+documented! {
+    /// What an archive can restore.
+    pub struct Listing {
+        /// Where it is, as a URL.
+        pub destination: String,
+        /// Its layout: `refloat`, `etcdbrctl`, `k3s` or `openshift`.
+        pub layout: &'static str,
+        /// The cluster that it is of; null where the layout does not tell.
+        pub cluster: Option<String>,
+        /// The revisions that can be restored, as far as names tell or objects were looked into.
+        pub ranges: Vec<RangeJson>,
+        /// What is missing between them.
+        pub holes: Vec<HoleJson>,
+        /// The points that objects end at, the newest last.
+        pub points: Vec<PointJson>,
+        /// Objects that could not be looked into, and why.
+        pub unreadable: Vec<String>,
+        /// Objects at the same place that are not of the archive.
+        pub strangers: Vec<String>,
+    }
+}
+
+documented! {
+    /// Revisions any of which can be restored.
+    pub struct RangeJson {
+        /// The lineage; null where the layout knows none.
+        pub lineage: Option<String>,
+        /// The first.
+        pub from: i64,
+        /// The last.
+        pub to: i64,
+    }
+}
+
+documented! {
+    /// Revisions that are missing.
+    pub struct HoleJson {
+        /// The lineage; null where the layout knows none.
+        pub lineage: Option<String>,
+        /// The last revision before it that can be restored.
+        pub after: i64,
+        /// The first revision after it that an object has; null if none has.
+        pub next: Option<i64>,
+        /// The first revision after it that can be restored; null if there is none.
+        pub beyond: Option<i64>,
+        /// Whether that is sure; if not, the next full may have them, which `--long` tells.
+        pub sure: bool,
+    }
+}
+
+documented! {
+    /// A point that an object ends at.
+    pub struct PointJson {
+        /// The lineage; null where the layout knows none.
+        pub lineage: Option<String>,
+        /// The revision; null if only the object itself tells, which `--long` asks.
+        pub revision: Option<i64>,
+        /// When the object was taken or written, as far as its name or the store tells.
+        pub time: String,
+        /// `full` or `delta`.
+        pub kind: &'static str,
+        /// The first revision of a delta; null for a full.
+        pub from: Option<i64>,
+        /// How often a delta was merged; null for a full.
+        pub level: Option<u8>,
+        /// The level to which it was proven: `unproven`.
+        pub proof: &'static str,
+        /// The size of the object.
+        pub size_bytes: u64,
+        /// Whether it is encrypted; null if that was not looked at, which `--long` does.
+        pub encrypted: Option<bool>,
+        /// Who could read it when it was written; null if it is not encrypted, or that was not looked at.
+        pub recipients: Option<Vec<String>>,
+        /// What its layout calls it. `--at` takes it.
+        pub name: String,
+        /// Where it is, below the destination.
+        pub key: String,
+        /// The destination that it is in, as a URL.
+        pub destination: String,
+    }
+}
+
+/// How many points are listed on either side of a revision.
+const AROUND: usize = 5;
+
+/// Lists them.
+pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
+    let open = open_archive(&args.source)?;
+    let learned = if args.long { Learned::of(&open, args)? } else { Learned::default() };
+    let catalogue = open.archive.catalogue();
+    let mut points = Points::of(catalogue, &learned.known);
+    if let Some(lineage) = &args.source.archive.lineage {
+        points.lineages.retain(|points| points.lineage == Some(lineage));
+    }
+    if let Some(around) = args.around {
+        points.lineages.iter_mut().for_each(|points| keep_around(points, Revision(around), &learned.known));
+    }
+    match args.format.format {
+        Format::Json => ui.json(&Listing::of(&open.archive, &points, &learned))?,
+        Format::Text => show(ui, args, &open.archive, &points, &learned)?,
+    }
+    for (key, why) in &learned.unreadable {
+        ui.note(format_args!("note: {key} is of no use: {why}"))?;
+        ui.exit_so_far = Exit::Findings;
+    }
+    if points.lineages.iter().any(|points| points.holes.iter().any(|hole| learned.is_sure(points, hole))) {
+        ui.exit_so_far = Exit::Findings;
+    }
+    Ok(ui.exit_so_far)
+}
+
+/// What only the objects tell.
+#[derive(Default)]
+struct Learned {
+    known: Known,
+    headers: BTreeMap<Key, Header>,
+    unreadable: Vec<(Key, String)>,
+}
+
+impl Learned {
+    fn of(open: &OpenArchive, args: &Args) -> Result<Self, Failure> {
+        let mut learned = Self::default();
+        let _reading = Reading::begin("looking into objects", 0);
+        for entry in open.archive.catalogue().entries() {
+            match entry.form {
+                Form::Snapshot => learned.snapshot(open, args, entry)?,
+                Form::Full(_) | Form::Delta { .. } => learned.header(open, args, entry)?,
+                Form::Events { .. } => {}
+            }
+        }
+        Ok(learned)
+    }
+
+    fn snapshot(&mut self, open: &OpenArchive, args: &Args, entry: &Entry) -> Result<(), Failure> {
+        let at = At::Name(entry.key.to_string());
+        let usual = std::env::temp_dir();
+        let scratch = args.source.archive.scratch.as_deref().unwrap_or(&usual);
+        let agreed = open.archive.agree(&open.wanted, &at, scratch);
+        let point = match agreed.and_then(|agreed| open.archive.open_whole(&agreed, scratch)) {
+            Ok(point) => point,
+            Err(error) => return self.failed(open, args, entry, error),
+        };
+        let compact = Horizon::of(&point.database).ok().and_then(|horizon| horizon.compact);
+        let facts = FullFacts { last: point.revision, compact, lost_leases: false };
+        self.known.fulls.insert(entry.key.clone(), facts);
+        Ok(())
+    }
+
+    fn header(&mut self, open: &OpenArchive, args: &Args, entry: &Entry) -> Result<(), Failure> {
+        if let Form::Full(form) = entry.form
+            && form != archive::name::FullForm::Logical
+        {
+            return Ok(());
+        }
+        let store = open.archive.store();
+        let start = open.wait_for(store.get(&entry.key, 0..entry.size_bytes.clamp(1, HEADER_BYTES)));
+        let read = start
+            .map_err(Error::from)
+            .and_then(|start| read_header(&start).map_err(|source| Error::Object { key: entry.key.clone(), source }));
+        match read {
+            Ok(header) => drop(self.headers.insert(entry.key.clone(), header)),
+            Err(error) => self.failed(open, args, entry, error)?,
+        }
+        Ok(())
+    }
+
+    /// An object that is damaged is told of, and the others are looked into all the same.
+    fn failed(&mut self, open: &OpenArchive, args: &Args, entry: &Entry, error: Error) -> Result<(), Failure> {
+        use etcd_data::Kind;
+
+        if !matches!(error.kind(), Kind::Corrupt | Kind::Missing | Kind::Unsupported) {
+            return Err(open.failure(&args.source, None, &error));
+        }
+        let why = match &error {
+            Error::NothingLeft { set_aside, .. } => set_aside.iter().map(|(_, why)| why.clone()).collect(),
+            error => vec![std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)],
+        };
+        self.known.without.insert(entry.key.clone());
+        self.unreadable.push((entry.key.clone(), why.join("; ")));
+        Ok(())
+    }
+
+    /// Whether a hole is one. A snapshot of another system after it may still have what it lacks, which only the
+    /// snapshot tells.
+    fn is_sure(&self, points: &LineagePoints<'_>, hole: &Hole) -> bool {
+        let is_after = |entry: &&&Entry| entry.is_full() && last(entry, &self.known) > Some(hole.before.to);
+        let next = points.listed.iter().find(is_after);
+        next.is_none_or(|full| full.form != Form::Snapshot || self.known.fulls.contains_key(&full.key))
+    }
+
+    fn hole_text(&self, points: &LineagePoints<'_>, hole: &Hole) -> String {
+        let told = hole.to_string();
+        let missing = told.split(';').next().unwrap_or_default();
+        match self.is_sure(points, hole) {
+            true => format!("\n-- {missing} --"),
+            false => format!("\n-- {missing}, unless the next full has them, which --long tells --"),
+        }
+    }
+
+    /// Whether an object is encrypted, and for whom, as far as is known.
+    fn encryption(&self, entry: &Entry) -> Option<Option<Vec<String>>> {
+        if matches!(entry.form, Form::Snapshot | Form::Events { .. }) {
+            return Some(None);
+        }
+        let header = self.headers.get(&entry.key)?;
+        Some(header.encryption.as_ref().map(|encryption| encryption.recipients.clone()))
+    }
+}
+
+/// What is read of an object to see its header. Longer ones do not come from us.
+const HEADER_BYTES: u64 = 64 << 10;
+
+fn keep_around(points: &mut LineagePoints<'_>, around: Revision, known: &Known) {
+    let at = points.listed.partition_point(|entry| last(entry, known) < Some(around));
+    let first = at.saturating_sub(AROUND);
+    points.listed = points.listed.iter().skip(first).take(2 * AROUND + 1).copied().collect();
+    let shown = points.listed.first().and_then(|entry| last(entry, known))
+        ..points.listed.last().and_then(|entry| last(entry, known));
+    let is_near = |hole: &Hole| Some(hole.before.to) >= shown.start && Some(hole.before.to) <= shown.end;
+    points.holes.retain(is_near);
+}
+
+fn last(entry: &Entry, known: &Known) -> Option<Revision> {
+    if entry.is_full() { known.last(entry) } else { entry.to }
+}
+
+fn show(ui: &mut Ui, args: &Args, archive: &Archive, points: &Points<'_>, learned: &Learned) -> Result<(), Failure> {
+    let layout = layout_name(archive.catalogue().layout);
+    ui.line(format_args!("{}, in the layout of {layout}", crate::quoted::Visible(&args.source.src.to_string())))?;
+    for lineage in &points.lineages {
+        if let Some(id) = lineage.lineage {
+            ui.line(format_args!("\nlineage {id}"))?;
+        }
+        ui.line(format_args!("\n{}", with_holes(lineage, args, learned)))?;
+        if !lineage.ranges.is_empty() {
+            ui.line(format_args!("\ncan be restored: {}", ranges_text(&lineage.ranges)))?;
+        }
+        if lineage.listed.iter().any(|entry| last(entry, &learned.known).is_none()) {
+            ui.note("note: the names of these snapshots do not tell their revisions; --long looks into them")?;
+        }
+    }
+    match archive.catalogue().strangers.len() {
+        0 => Ok(()),
+        1 => ui.line("\n1 object there is not of the archive"),
+        count => ui.line(format_args!("\n{count} objects there are not of the archive")),
+    }
+}
+
+/// The points of a lineage, with the holes where they are.
+fn with_holes(points: &LineagePoints<'_>, args: &Args, learned: &Learned) -> String {
+    let table = table(points, args, learned).to_string();
+    let mut lines = table.lines();
+    let mut text = lines.next().unwrap_or_default().to_owned();
+    let mut holes = points.holes.iter().peekable();
+    for (entry, line) in points.listed.iter().zip(lines) {
+        while let Some(hole) = holes.next_if(|hole| last(entry, &learned.known) > Some(hole.before.to)) {
+            text.push_str(&learned.hole_text(points, hole));
+        }
+        text.push('\n');
+        text.push_str(line);
+    }
+    holes.for_each(|hole| text.push_str(&learned.hole_text(points, hole)));
+    text
+}
+
+fn table(points: &LineagePoints<'_>, args: &Args, learned: &Learned) -> Table {
+    let mut table = match args.long {
+        true => Table::with_header(["REVISION", "TIME", "KIND", "LEVEL", "PROOF", "SIZE", "ENCRYPTED", "NAME"]),
+        false => Table::with_header(["REVISION", "TIME", "KIND", "LEVEL", "PROOF", "SIZE", "NAME"]),
+    };
+    for entry in &points.listed {
+        let revision = last(entry, &learned.known).map_or("?".into(), |revision| revision.to_string());
+        let kind = if entry.is_full() { "full" } else { "delta" };
+        let level = entry.level().map_or("-".into(), |level| level.to_string());
+        let [time, proof, size] = [entry.time().to_string(), UNPROVEN.into(), bytes(entry.size_bytes)];
+        if args.long {
+            let encrypted = match learned.encryption(entry) {
+                Some(Some(recipients)) => recipients.join(" "),
+                Some(None) => "no".into(),
+                None => "?".into(),
+            };
+            table.row([revision, time, kind.into(), level, proof, size, encrypted, entry.name.clone()]);
+        } else {
+            table.row([revision, time, kind.into(), level, proof, size, entry.name.clone()]);
+        }
+    }
+    table
+}
+
+/// Proofs are not read yet.
+const UNPROVEN: &str = "unproven";
+
+fn ranges_text(ranges: &[RevisionRange]) -> String {
+    let text = |range: &RevisionRange| match range.from == range.to {
+        true => range.from.to_string(),
+        false => format!("{} to {}", range.from, range.to),
+    };
+    ranges.iter().map(text).collect::<Vec<String>>().join(", ")
+}
+
+impl Listing {
+    fn of(archive: &Archive, points: &Points<'_>, learned: &Learned) -> Self {
+        let catalogue = archive.catalogue();
+        let destination = archive.store().place();
+        let mut listing = Self {
+            destination: destination.into(),
+            layout: layout_name(catalogue.layout),
+            cluster: archive.cluster().map(|cluster| cluster.name.clone()),
+            ranges: Vec::new(),
+            holes: Vec::new(),
+            points: Vec::new(),
+            unreadable: learned.unreadable.iter().map(|(key, why)| format!("{key}: {why}")).collect(),
+            strangers: catalogue.strangers.iter().map(|stranger| stranger.key.to_string()).collect(),
+        };
+        for found in &points.lineages {
+            let lineage = found.lineage.map(ToString::to_string);
+            listing.ranges.extend(found.ranges.iter().map(|range| RangeJson {
+                lineage: lineage.clone(),
+                from: range.from.0,
+                to: range.to.0,
+            }));
+            listing.holes.extend(found.holes.iter().map(|hole| HoleJson {
+                lineage: lineage.clone(),
+                after: hole.before.to.0,
+                next: hole.next.map(|next| next.0),
+                beyond: hole.beyond.map(|beyond| beyond.from.0),
+                sure: learned.is_sure(found, hole),
+            }));
+            listing.points.extend(found.listed.iter().map(|entry| PointJson::of(entry, learned, destination)));
+        }
+        listing
+    }
+}
+
+impl PointJson {
+    fn of(entry: &Entry, learned: &Learned, destination: &str) -> Self {
+        let encryption = learned.encryption(entry);
+        Self {
+            lineage: entry.lineage.as_ref().map(ToString::to_string),
+            revision: last(entry, &learned.known).map(|revision| revision.0),
+            time: entry.time().to_string(),
+            kind: if entry.is_full() { "full" } else { "delta" },
+            from: entry.changes().map(|range| range.from.0),
+            level: entry.level(),
+            proof: UNPROVEN,
+            size_bytes: entry.size_bytes,
+            encrypted: encryption.as_ref().map(Option::is_some),
+            recipients: encryption.flatten(),
+            name: entry.name.clone(),
+            key: entry.key.to_string(),
+            destination: destination.into(),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Data directories and snapshot files that the program builds from the archives of other systems hash as the live
+//! servers did.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use testkit::fixtures::{self, Point};
+
+/// The archives that etcdbrctl wrote.
+const ETCDBRCTL: [&str; 6] =
+    ["plain-3.5.30", "gzip-3.4.23", "lzw-3.5.30", "zlib-3.5.30", "compacted-3.5.30", "small-3.5.30"];
+
+/// What `refloat args` answers in JSON, and its exit code.
+#[track_caller]
+fn refloat(args: &[&str]) -> (Value, i32) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_refloat"));
+    let output = command.args(args).args(["-o", "json"]).stdin(Stdio::null()).output().unwrap();
+    let json = serde_json::from_slice(&output.stdout);
+    let said = String::from_utf8_lossy(&output.stderr);
+    (json.unwrap_or_else(|error| panic!("{args:?}: {error}: {said}")), output.status.code().unwrap())
+}
+
+/// Compares every hash of `point` that what is at `built` can have with its own. Returns how many those are.
+#[track_caller]
+fn require_hashes(built: &Path, point: &Point) -> usize {
+    let built = built.to_str().unwrap();
+    let (own, _) = refloat(&["hashkv", built]);
+    assert_eq!(own["revision"], point.revision);
+    let begins = own["compact_revision"].as_i64().unwrap();
+    let comparable = point.hashes.iter().filter(|hash| hash.compact_revision >= begins);
+    comparable
+        .map(|hash| {
+            let compact = hash.compact_revision.to_string();
+            let as_of = ["hashkv", built, "--compact-revision", &compact];
+            let args = if hash.compact_revision > 0 { &as_of[..] } else { &as_of[..2] };
+            assert_eq!(refloat(args).0["hash"], hash.hash, "at {} compacted at {compact}", point.revision);
+        })
+        .count()
+}
+
+#[test]
+fn what_is_restored_of_every_point_hashes_as_the_live_server_did() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut compared = 0;
+    for name in ETCDBRCTL {
+        let archive = fixtures::path(format!("etcdbrctl/{name}"));
+        for point in fixtures::points(&fixtures::truth(format!("etcdbrctl/{name}.truth.json"))) {
+            println!("{name} at {}", point.revision);
+            let target = folder.path().join(format!("{name}-{}", point.revision));
+            let (at, archive) = (point.revision.to_string(), archive.to_str().unwrap());
+            let (told, code) = refloat(&["restore", archive, "--at", &at, "--data-dir", target.to_str().unwrap()]);
+            assert_eq!((told["restored_revision"].as_i64(), code), (Some(point.revision), 0));
+            compared += require_hashes(&target, &point);
+            std::fs::remove_dir_all(&target).unwrap();
+        }
+    }
+    println!("{compared} hashes compared");
+    assert!(compared > 60, "{compared}");
+}
+
+#[test]
+fn what_is_exported_hashes_as_the_live_server_did() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = fixtures::path("etcdbrctl/zlib-3.5.30");
+    for point in fixtures::points(&fixtures::truth("etcdbrctl/zlib-3.5.30.truth.json")) {
+        let target = folder.path().join(format!("{}.db", point.revision));
+        let (at, archive) = (point.revision.to_string(), archive.to_str().unwrap());
+        let (_, code) = refloat(&["export", archive, "--at", &at, "--output", target.to_str().unwrap()]);
+        assert_eq!(code, 0);
+        require_hashes(&target, &point);
+    }
+}
+
+#[test]
+fn the_latest_point_before_a_hole_is_built_and_counts_as_a_finding() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = fixtures::path("etcdbrctl/damaged/missing-delta");
+    let target = folder.path().join("etcd");
+    let (told, code) = refloat(&["restore", archive.to_str().unwrap(), "--data-dir", target.to_str().unwrap()]);
+    assert_eq!((told["restored_revision"].as_i64(), code), (Some(257), 1));
+    let points = fixtures::points(&fixtures::truth("etcdbrctl/small-3.5.30.truth.json"));
+    let point = points.iter().find(|point| point.revision == 257).unwrap();
+    assert!(require_hashes(&target, point) > 0);
+}
