@@ -37,6 +37,7 @@ pub mod retry;
 mod secret;
 pub mod settings;
 pub mod store;
+mod swift;
 pub mod upload;
 mod xml;
 

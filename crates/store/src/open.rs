@@ -34,6 +34,7 @@ use crate::retry::Retrying;
 use crate::secret::Secret;
 use crate::settings::{Encryption, Flavour, Settings};
 use crate::store::{Abilities, Store};
+use crate::swift::Swift;
 
 /// Opens the store at `url`. Nothing is asked of it yet.
 pub fn open(url: &str, settings: &Settings) -> Result<Arc<dyn Store>, StoreError> {
@@ -56,6 +57,10 @@ pub fn open_plainly(url: &str, settings: &Settings) -> Result<Arc<dyn Store>, Fa
         "s3" => Ok(Arc::new(s3(&Place::parse(url, rest)?, settings)?)),
         "gs" => Ok(Arc::new(google(&Place::parse(url, rest)?, settings)?)),
         "az" => Ok(Arc::new(azure(&Place::parse(url, rest)?, settings)?)),
+        "swift" => {
+            let Place { bucket, prefix, .. } = Place::parse(url, rest)?;
+            Ok(Arc::new(Swift::at(&bucket, &prefix, settings)?))
+        }
         other => Err(Fault::Invalid(format!("{other}: is none of file, s3, gs, az, swift, memory"))),
     }
 }

@@ -69,7 +69,8 @@ pub trait Store: fmt::Debug + Send + Sync {
 /// What a store can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Abilities {
-    /// [`crate::When::Absent`] is kept, whoever else writes at the same time.
+    /// [`crate::When::Absent`] is kept, whoever else writes at the same time. Where it is not, such a put is refused, or kept
+    /// only against what has been there before, as Swift does.
     pub put_if_absent: bool,
     /// [`crate::When::Unchanged`] likewise.
     pub put_if_unchanged: bool,

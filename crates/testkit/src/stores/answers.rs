@@ -21,7 +21,7 @@ pub struct HttpAnswer {
 
 impl HttpAnswer {
     /// Asks `address`; an error is that of the connection.
-    pub(crate) fn of(
+    pub fn of(
         address: SocketAddr,
         method: &str,
         path: &str,

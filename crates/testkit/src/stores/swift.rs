@@ -5,6 +5,7 @@ mod keystone;
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::Mutex;
 
 use tempfile::TempDir;
 
@@ -18,6 +19,7 @@ use crate::ports::Port;
 pub struct Swift {
     ports: Ports,
     keystone: Option<Keystone>,
+    login: Mutex<Option<Login>>,
     _folder: TempDir,
     _servers: Vec<Server>,
 }
@@ -85,10 +87,12 @@ impl Swift {
                 name,
                 Command::new(programs.join("bin/python"))
                     .arg(programs.join(format!("bin/swift-{name}-server")))
-                    .arg(folder.path().join(format!("{name}.conf"))),
+                    .arg(folder.path().join(format!("{name}.conf")))
+                    // Without it all that it says goes to the system's log.
+                    .arg("verbose"),
             )
         }));
-        let swift = Swift { ports, keystone, _folder: folder, _servers: Vec::new() };
+        let swift = Swift { ports, keystone, login: Mutex::default(), _folder: folder, _servers: Vec::new() };
         for (server, port) in servers.iter_mut().zip(swift.ports.in_order()) {
             server.wait_until(|| std::net::TcpStream::connect(port.address()).is_ok());
         }
@@ -116,8 +120,12 @@ impl Swift {
         self.keystone.as_ref().expect("started with Keystone").application_credential(name)
     }
 
-    /// Logs the user in.
+    /// A login of the user, the same each time until [`Swift::forget_tokens`].
     pub fn login(&self) -> Login {
+        self.login.lock().unwrap().get_or_insert_with(|| self.log_in()).clone()
+    }
+
+    fn log_in(&self) -> Login {
         match &self.keystone {
             Some(keystone) => Login {
                 account: format!("/v1/AUTH_{}", keystone.project_id()),
@@ -144,6 +152,7 @@ impl Swift {
         let mut answer = String::new();
         connection.read_to_string(&mut answer).unwrap();
         assert_eq!(answer, "OK\r\n");
+        *self.login.lock().unwrap() = None;
     }
 
     /// Makes a container.

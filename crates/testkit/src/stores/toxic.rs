@@ -110,10 +110,11 @@ async fn accept(listener: TcpListener, server: SocketAddr, network: Arc<Network>
         if network.closed.load(Ordering::Relaxed) {
             continue;
         }
-        network.connections.fetch_add(1, Ordering::Relaxed);
         let network = Arc::clone(&network);
         tokio::spawn(async move {
             let cut = network.cut.notified();
+            // Counted once it can be cut.
+            network.connections.fetch_add(1, Ordering::Relaxed);
             tokio::select! {
                 () = carry(client, server, &network, start) => {}
                 () = cut => {}

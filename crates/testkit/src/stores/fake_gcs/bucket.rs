@@ -294,7 +294,7 @@ fn etag_of(bytes: &[u8]) -> String {
 fn ranged(range: &str, size: usize) -> Option<(usize, usize)> {
     let (first, last) = range.strip_prefix("bytes=")?.split_once('-')?;
     let (first, last) = match (first, last) {
-        ("", count) => (size.checked_sub(count.parse().ok()?).unwrap_or(0), size.checked_sub(1)?),
+        ("", count) => (size.saturating_sub(count.parse().ok()?), size.checked_sub(1)?),
         (first, "") => (first.parse().ok()?, size.checked_sub(1)?),
         (first, last) => (first.parse().ok()?, last.parse::<usize>().ok()?.min(size.checked_sub(1)?)),
     };

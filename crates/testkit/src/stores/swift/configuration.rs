@@ -14,8 +14,8 @@ pub(super) fn write(folder: &Path, ports: &Ports, keystone_url: Option<&str>) {
     for (name, port) in [("account", &ports.account), ("container", &ports.container), ("object", &ports.object)] {
         let text = format!(
             "{}devices = {}/srv\nmount_check = false\nfallocate_reserve = 0\n\
-             [pipeline:main]\npipeline = app\n\
-             [app:app]\nuse = egg:swift#{name}\n",
+             [pipeline:main]\npipeline = {name}-server\n\
+             [app:{name}-server]\nuse = egg:swift#{name}\n",
             common(folder, port.number()),
             folder.display(),
         );
@@ -47,7 +47,7 @@ fn proxy(folder: &Path, ports: &Ports, keystone_url: Option<&str>) -> String {
     };
     format!(
         "{}[pipeline:main]\n\
-         pipeline = catch_errors healthcheck cache {auth} bulk copy container_quotas slo dlo app\n\
+         pipeline = catch_errors healthcheck cache bulk {auth} copy container_quotas slo dlo proxy-server\n\
          [filter:catch_errors]\nuse = egg:swift#catch_errors\n\
          [filter:healthcheck]\nuse = egg:swift#healthcheck\n\
          [filter:cache]\nuse = egg:swift#memcache\nmemcache_servers = 127.0.0.1:{}\n\
@@ -57,7 +57,7 @@ fn proxy(folder: &Path, ports: &Ports, keystone_url: Option<&str>) -> String {
          [filter:dlo]\nuse = egg:swift#dlo\n\
          [filter:copy]\nuse = egg:swift#copy\n\
          [filter:container_quotas]\nuse = egg:swift#container_quotas\n\
-         [app:app]\nuse = egg:swift#proxy\naccount_autocreate = true\n\
+         [app:proxy-server]\nuse = egg:swift#proxy\naccount_autocreate = true\n\
          node_timeout = 60\nrecoverable_node_timeout = 60\nconn_timeout = 10\n",
         common(folder, ports.proxy.number()),
         ports.memcached.number(),

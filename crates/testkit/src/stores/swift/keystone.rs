@@ -76,15 +76,15 @@ impl Keystone {
 
         make("region", json!({ "id": REGION }));
         make("region", json!({ "id": "elsewhere" }));
-        let service = make("service", json!({ "name": "swift", "type": "object-store" }));
-        for (region, url) in [(REGION, swift_url), ("elsewhere", "http://127.0.0.1:1")] {
-            for interface in ["public", "internal"] {
-                let url = format!("{url}/v1/AUTH_%(project_id)s");
-                make(
-                    "endpoint",
-                    json!({ "service_id": service, "interface": interface, "region_id": region, "url": url }),
-                );
-            }
+        let endpoint = |service: &str, interface: &str, region: &str, url: &str| {
+            make("endpoint", json!({ "service_id": service, "interface": interface, "region_id": region, "url": url }));
+        };
+        let identity = make("service", json!({ "name": "keystone", "type": "identity" }));
+        let objects = make("service", json!({ "name": "swift", "type": "object-store" }));
+        for interface in ["public", "internal", "admin"] {
+            endpoint(&identity, interface, REGION, &self.port.url());
+            endpoint(&objects, interface, REGION, &format!("{swift_url}/v1/AUTH_%(project_id)s"));
+            endpoint(&objects, interface, "elsewhere", "http://127.0.0.1:1/v1/AUTH_%(project_id)s");
         }
         self.user_id = user;
     }
