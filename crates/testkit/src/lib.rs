@@ -32,7 +32,7 @@ pub mod stores;
 
 pub use client::{Client, ClientError, Compare, Op, Txn};
 pub use cluster::{Cluster, ClusterPlan};
-pub use faulty_store::{FaultyStore, Faults, Injected, ManualClock};
+pub use faulty_store::{Faults, FaultyStore, Injected, ManualClock};
 pub use golden::Golden;
 pub use member::{Etcd, Member, StartFailure};
 pub use ports::{MemberPorts, Port};
