@@ -34,6 +34,20 @@ const PAGES: &[(&str, &str, &[&str])] = &[
         ],
     ),
     (
+        "objects.md",
+        "Fulls and deltas",
+        &[
+            "archive/src/object.rs",
+            "archive/src/object/index.rs",
+            "archive/src/object/tables.rs",
+            "archive/src/chunk.rs",
+            "archive/src/chunk/column.rs",
+            "archive/src/chunk/edit.rs",
+            "archive/src/key_index.rs",
+            "archive/src/fields.rs",
+        ],
+    ),
+    (
         "encryption.md",
         "Encrypted archives",
         &[

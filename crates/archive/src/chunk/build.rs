@@ -15,7 +15,7 @@ use super::{
 use crate::fields::{put_number, put_signed};
 
 /// Records on their way into a chunk.
-#[derive(Default, Clone)]
+#[derive(Default)]
 pub(crate) struct ChunkBuilder {
     flags: Vec<u8>,
     revisions: Vec<u8>,
@@ -46,7 +46,6 @@ pub(crate) struct ChunkBuilder {
 }
 
 /// What is known of a key.
-#[derive(Clone)]
 struct State {
     /// The place of its last record.
     last: u32,
@@ -57,7 +56,6 @@ struct State {
 }
 
 /// The last value of a key.
-#[derive(Clone)]
 enum Value {
     None,
     /// At this place of the column of values.

@@ -64,7 +64,7 @@ fn history(random: &mut StdRng, records: usize) -> Vec<Pair> {
     let mut out = Vec::new();
     let (mut main, mut sub) = (random.random_range(0..1000), 0);
     let mut values = vec![Vec::new(); 12];
-    let mut generations = vec![(0, 0); 12];
+    let mut generations = [(0, 0); 12];
     for _ in 0..records {
         match random.random_range(0..10) {
             0..6 => (main, sub) = (main + 1, 0),

@@ -43,7 +43,7 @@ impl WriteSettings {
 
     /// For a delta, new or merged: chunks are large, so that most versions of a key are edits of one before.
     pub fn delta() -> Self {
-        Self { level: 3, chunk_bytes: 8 << 20, ..Self::full() }
+        Self { chunk_bytes: 8 << 20, ..Self::full() }
     }
 }
 
