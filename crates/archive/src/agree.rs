@@ -47,7 +47,7 @@ pub(crate) enum Opened {
     /// One of ours, and what brings it here, unless it is on this machine.
     Ours { object: Object, far: Option<Arc<Spooled>> },
     /// A snapshot file: all of it is on this machine. Of one of ours, what is told beside it.
-    Snapshot { database: Box<Database>, told: Option<Told> },
+    Snapshot { database: Box<Database>, told: Option<Box<Told>> },
     /// A delta of etcdbrctl.
     Events(Arc<Events>),
 }
@@ -325,7 +325,7 @@ fn open(archive: &Archive, entry: &Entry, scratch: &Path) -> Result<Opened, Erro
             Ok(Opened::Ours { object, far })
         }
         Form::Full(_) => {
-            let told = Some(archive.read_note(&entry.key)?);
+            let told = Some(Box::new(archive.read_note(&entry.key)?));
             let database = Box::new(archive.open_snapshot(entry, scratch)?);
             Ok(Opened::Snapshot { database, told })
         }
@@ -363,7 +363,7 @@ impl Opened {
     fn told(&self) -> Option<Told> {
         match self {
             Self::Ours { object, .. } => Some(Told { header: object.header().clone(), digest: object.digest() }),
-            Self::Snapshot { told, .. } => told.clone(),
+            Self::Snapshot { told, .. } => told.as_deref().cloned(),
             Self::Events(_) => None,
         }
     }

@@ -113,8 +113,11 @@ impl Spool {
     }
 }
 
+/// Parts of objects, in the order in which they will be wanted.
+type Wanted = VecDeque<(Arc<Spooled>, u64)>;
+
 /// Brings one part after the other until none is left.
-async fn bring(wanted: Arc<Mutex<VecDeque<(Arc<Spooled>, u64)>>>) {
+async fn bring(wanted: Arc<Mutex<Wanted>>) {
     loop {
         let next = locked(&wanted).pop_front();
         let Some((object, part)) = next else { return };

@@ -1,5 +1,7 @@
 //! Archives that other systems wrote, opened and restored as anybody would: every point of every truth.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
+
 use std::path::Path;
 use std::sync::Arc;
 

@@ -1,5 +1,7 @@
 //! Archives of ours: written, merged and read again, compared at every step with the history that went into them.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
