@@ -282,7 +282,8 @@ impl Desk<'_> {
 
     /// Does without an object from here on, if that is the object's fault and not that of what is between.
     fn set_aside(&mut self, key: &Key, error: Error) -> Result<(), Error> {
-        if !matches!(error.kind(), Kind::Corrupt | Kind::Missing | Kind::Unsupported) {
+        let is_its_own = matches!(error.kind(), Kind::Corrupt | Kind::Missing | Kind::Unsupported);
+        if !is_its_own || is_of_this_machine(&error) {
             return Err(error);
         }
         self.known.without.insert(key.clone());
@@ -338,6 +339,19 @@ fn open(archive: &Archive, entry: &Entry, scratch: &Path) -> Result<Opened, Erro
             let events = Events::open(&entry.key, bytes, scratch);
             events.map(|events| Opened::Events(Arc::new(events))).map_err(damaged)
         }
+    }
+}
+
+/// Whether it is not the object that failed but what it was to be kept in here.
+fn is_of_this_machine(error: &Error) -> bool {
+    use etcd_data::container::ExpandError;
+    match error {
+        Error::Scratch { .. } => true,
+        Error::Snapshot { source: SnapshotError::Look(_), .. } => true,
+        Error::Snapshot { source: SnapshotError::Expand(error), .. } => {
+            matches!(error, ExpandError::Scratch { .. } | ExpandError::NoRoom { .. })
+        }
+        _ => false,
     }
 }
 
