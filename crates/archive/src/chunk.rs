@@ -47,7 +47,7 @@ mod generation;
 mod keys;
 mod read;
 
-pub(crate) use build::{ChunkBuilder, Packed};
+pub(crate) use build::{ChunkBuilder, Packed, Packers};
 pub(crate) use column::{Packer, Unpacker};
 pub(crate) use keys::{KeyTable, shared};
 pub(crate) use read::{Chunk, Stop, keys_of};

@@ -43,7 +43,7 @@ mod tables;
 mod write;
 
 pub use open::{ChunkFacts, Object, Wanted, read_header};
-pub use write::{ObjectWriter, WriteError, WriteSettings, Written};
+pub use write::{Levels, ObjectWriter, WriteError, WriteSettings, Written};
 
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,8 @@
 //! `WRITE_GOLDEN=1 cargo test -p archive --test golden` writes those of the format of today that are not there yet. What is
 //! there is never written again.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+
 use std::fs::{self, File};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};

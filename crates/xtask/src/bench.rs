@@ -5,9 +5,14 @@
 
 mod catalogue;
 mod engine;
+mod format;
+mod history;
 mod measure;
+mod w1;
+mod w2;
 mod workload;
 
 pub(crate) use catalogue::catalogue;
 pub(crate) use engine::engine;
+pub(crate) use format::format;
 pub(crate) use measure::measured;

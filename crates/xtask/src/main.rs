@@ -25,6 +25,8 @@ usage: cargo xtask COMMAND
             measure the engine on databases of 1 and 4 GiB, or of one size
   bench catalogue
             measure what is decided about a listing of 100,000 objects
+  bench format
+            measure what fulls and deltas make of the standard works
   help      this text
 
 The cache is $REFLOAT_CACHE, or else ~/.cache/refloat.";
@@ -46,6 +48,7 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
         ["bench"] | ["bench", "engine"] => bench::engine(&[1, 4], 5)?,
         ["bench", "engine", gib] => bench::engine(&[gib.parse()?], 5)?,
         ["bench", "catalogue"] => bench::catalogue()?,
+        ["bench", "format"] => bench::format()?,
         ["measured", command @ ..] => return bench::measured(command),
         ["servers"] => servers::install()?,
         ["golden"] => golden::make()?,

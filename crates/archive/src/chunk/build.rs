@@ -63,6 +63,13 @@ enum Value {
     Made(Vec<u8>),
 }
 
+/// What packs chunks of the one sort and of the other. Random values are larger the harder zstd looks for what they might
+/// share; where there are mostly edits, there is little to pack, and much to find.
+pub(crate) struct Packers {
+    pub(crate) literal: Packer,
+    pub(crate) edited: Packer,
+}
+
 /// A chunk that is done.
 pub(crate) struct Packed {
     pub(crate) stored: Vec<u8>,
@@ -75,7 +82,7 @@ pub(crate) struct Packed {
 }
 
 /// How many times larger a chunk may become where that pays.
-const GROWTH: usize = 4;
+const GROWTH: usize = 2;
 
 /// What a revision takes where it is written out.
 pub(super) const REVISION_BYTES: u64 = 18;
@@ -89,13 +96,17 @@ impl ChunkBuilder {
     /// pays: if most values are edits of one before, which must be in the chunk too.
     pub(crate) fn has_room(&self, len: usize, target: usize) -> bool {
         let size = self.column_bytes();
-        let pays = self.raw_bytes > size as u64 / 2 * 3;
         self.is_empty()
             || (self.flags.len() < MAX_RECORDS
-                && size < if pays { target * GROWTH } else { target }
+                && size < if self.edits_pay() { target * GROWTH } else { target }
                 && size + len + 64 < MAX_COLUMN_BYTES
                 && self.raw_bytes + (len as u64) + REVISION_BYTES <= MAX_RAW_BYTES
                 && self.key_bytes + len < MAX_KEY_BYTES)
+    }
+
+    /// Whether edits make the columns a good deal smaller than the records.
+    fn edits_pay(&self) -> bool {
+        self.raw_bytes > self.column_bytes() as u64 / 4 * 5
     }
 
     /// About how many bytes the columns have.
@@ -242,9 +253,10 @@ impl ChunkBuilder {
         LITERAL
     }
 
-    /// Packs all of it.
-    pub(crate) fn pack(self, packer: &mut Packer) -> std::io::Result<Option<Packed>> {
+    /// Packs all of it, with one packer or the other.
+    pub(crate) fn pack(self, packers: &mut Packers) -> std::io::Result<Option<Packed>> {
         let (Some(first), Some(last)) = (self.first, self.last) else { return Ok(None) };
+        let packer = if self.edits_pay() { &mut packers.edited } else { &mut packers.literal };
         let mut sorted: Vec<(Box<[u8]>, u32)> = self.keys.into_iter().collect();
         sorted.sort_unstable();
         let mut ranks = vec![0u32; sorted.len()];

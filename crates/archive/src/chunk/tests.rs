@@ -20,7 +20,8 @@ fn packed(records: &[Pair]) -> Packed {
     for (at, record) in records {
         builder.push(*at, record);
     }
-    builder.pack(&mut Packer::new(3).unwrap()).unwrap().unwrap()
+    let mut packers = Packers { literal: Packer::new(1).unwrap(), edited: Packer::new(7).unwrap() };
+    builder.pack(&mut packers).unwrap().unwrap()
 }
 
 fn unpacked(stored: &[u8], direction: Direction) -> Result<Vec<Pair>, Stop> {

@@ -8,11 +8,12 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 use super::frame::digest;
-use crate::chunk::{ChunkBuilder, Packed, Packer};
+use super::write::Levels;
+use crate::chunk::{ChunkBuilder, Packed, Packer, Packers};
 
 /// Threads that pack chunks.
 pub(super) struct Packing {
-    level: i32,
+    levels: Levels,
     threads: usize,
     /// Started when there is a second chunk: most deltas have one only.
     workers: Vec<Worker>,
@@ -32,17 +33,17 @@ pub(super) struct Digested {
 }
 
 impl Packing {
-    pub(super) fn new(level: i32, threads: usize) -> Self {
-        Self { level, threads: threads.max(1), workers: Vec::new(), sent: 0, received: 0 }
+    pub(super) fn new(levels: Levels, threads: usize) -> Self {
+        Self { levels, threads: threads.max(1), workers: Vec::new(), sent: 0, received: 0 }
     }
 
-    pub(super) fn packer(&self) -> io::Result<Packer> {
-        Packer::new(self.level)
+    fn packers(&self) -> io::Result<Packers> {
+        Ok(Packers { literal: Packer::new(self.levels.literal)?, edited: Packer::new(self.levels.edited)? })
     }
 
     /// Packs a chunk here and now, if none was given to the threads yet.
     pub(super) fn at_once(&self, builder: ChunkBuilder) -> io::Result<Option<Digested>> {
-        pack(builder, &mut self.packer()?)
+        pack(builder, &mut self.packers()?)
     }
 
     pub(super) fn was_used(&self) -> bool {
@@ -53,7 +54,7 @@ impl Packing {
     pub(super) fn send(&mut self, builder: ChunkBuilder) -> io::Result<Option<Digested>> {
         let first = if self.sent - self.received == self.threads { self.receive()? } else { None };
         if self.workers.len() < self.threads {
-            let worker = Worker::start(self.packer()?)?;
+            let worker = Worker::start(self.packers()?)?;
             self.workers.push(worker);
         }
         if let Some(worker) = self.workers.get(self.sent % self.threads) {
@@ -76,12 +77,12 @@ impl Packing {
 
 impl Worker {
     /// A thread that ends when nothing more can be given to it.
-    fn start(mut packer: Packer) -> io::Result<Self> {
+    fn start(mut packers: Packers) -> io::Result<Self> {
         let (jobs, todo) = sync_channel::<ChunkBuilder>(1);
         let (finished, done) = sync_channel(1);
         let work = move || {
             for builder in todo {
-                if finished.send(pack(builder, &mut packer)).is_err() {
+                if finished.send(pack(builder, &mut packers)).is_err() {
                     break;
                 }
             }
@@ -91,8 +92,8 @@ impl Worker {
     }
 }
 
-fn pack(builder: ChunkBuilder, packer: &mut Packer) -> io::Result<Option<Digested>> {
-    let packed = builder.pack(packer)?;
+fn pack(builder: ChunkBuilder, packers: &mut Packers) -> io::Result<Option<Digested>> {
+    let packed = builder.pack(packers)?;
     Ok(packed.map(|packed| Digested { digest: digest(&packed.stored), packed }))
 }
 

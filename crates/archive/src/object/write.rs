@@ -23,9 +23,9 @@ use crate::sealing::BodyWriter;
 #[derive(Debug, Clone)]
 pub struct WriteSettings {
     /// How hard zstd tries.
-    pub level: i32,
-    /// What the columns of a chunk have together, about, before they are packed; up to four times that where keys
-    /// change often and little.
+    pub levels: Levels,
+    /// What the columns of a chunk have together, about, before they are packed; up to twice that where keys change
+    /// often and little.
     pub chunk_bytes: usize,
     /// Threads that pack chunks.
     pub threads: usize,
@@ -35,15 +35,31 @@ pub struct WriteSettings {
     pub scratch: PathBuf,
 }
 
+/// How hard zstd tries: 1 is fast.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Levels {
+    /// On chunks of values that have little in common with the ones before them of the same keys.
+    pub literal: i32,
+    /// On chunks where most values are small edits.
+    pub edited: i32,
+}
+
 impl WriteSettings {
     /// For a full: chunks are small, so that a single key is found with few bytes.
     pub fn full() -> Self {
-        Self { level: 1, chunk_bytes: 1 << 20, threads: 2, gather_bytes: 16 << 20, scratch: std::env::temp_dir() }
+        Self {
+            levels: Levels { literal: 1, edited: 7 },
+            chunk_bytes: 1 << 20,
+            threads: 2,
+            gather_bytes: 16 << 20,
+            scratch: std::env::temp_dir(),
+        }
     }
 
-    /// For a delta, new or merged: chunks are large, so that most versions of a key are edits of one before.
+    /// For a delta, new or merged: chunks are large, so that most versions of a key are edits of one before. One chunk
+    /// is packed while the next is gathered, and no more, for each takes its size of memory.
     pub fn delta() -> Self {
-        Self { chunk_bytes: 8 << 20, ..Self::full() }
+        Self { chunk_bytes: 16 << 20, threads: 1, ..Self::full() }
     }
 }
 
@@ -161,7 +177,7 @@ impl<W: Write> ObjectWriter<W> {
             head_digest: digest(&head),
             body: BodyWriter::new(out, &header, &head, data_key),
             builder: ChunkBuilder::default(),
-            packing: Packing::new(settings.level, settings.threads),
+            packing: Packing::new(settings.levels, settings.threads),
             index: Index::default(),
             keys: Gather::new(settings.scratch.clone(), settings.gather_bytes),
             last: None,
@@ -249,7 +265,7 @@ impl<W: Write> ObjectWriter<W> {
     /// Ends the object with what is told of the cluster. A full has the `tables` too.
     pub fn finish(mut self, closing: &Closing, tables: Option<&Tables>) -> Result<Written, WriteError> {
         self.finish_records()?;
-        let mut packer = self.packing.packer()?;
+        let mut packer = Packer::new(self.settings.levels.literal)?;
         if let Some(tables) = tables {
             self.index.tables = Some(place(&mut self.body, &mut packer, &tables::encode(tables))?);
         }
