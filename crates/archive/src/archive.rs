@@ -111,16 +111,24 @@ impl Archive {
 
     /// What is told beside the full `key`.
     pub(crate) fn read_note(&self, key: &Key) -> Result<Told, Error> {
+        self.runtime.block_on(self.note(key))
+    }
+
+    pub(crate) async fn note(&self, key: &Key) -> Result<Told, Error> {
         let unnamed = |text: NotAKey| ObjectError::Misplaced { name: text.text, itself: "a note".into() };
         let beside = Key::parse(format!("{key}.json")).map_err(unnamed);
         let beside = beside.map_err(|source| Error::Object { key: key.clone(), source })?;
-        let note: FullNote = self.read_json(&beside)?;
+        let note: FullNote = self.json(&beside).await?;
         require_known(note.header.format, &beside)?;
         Ok(Told { header: note.header, digest: note.sha256.0 })
     }
 
     fn read_json<T: for<'a> Deserialize<'a>>(&self, key: &Key) -> Result<T, Error> {
-        let bytes = self.runtime.block_on(self.store.get(key, 0..SMALL_BYTES))?;
+        self.runtime.block_on(self.json(key))
+    }
+
+    async fn json<T: for<'a> Deserialize<'a>>(&self, key: &Key) -> Result<T, Error> {
+        let bytes = self.store.get(key, 0..SMALL_BYTES).await?;
         let damaged = |error: serde_json::Error| ObjectError::Damaged { offset: 0, what: error.to_string() };
         serde_json::from_slice(&bytes).map_err(damaged).map_err(|source| Error::Object { key: key.clone(), source })
     }

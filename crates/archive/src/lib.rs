@@ -22,7 +22,7 @@
 //! - [`merge_plan`]: what is due to be put together
 //! - [`retention`]: what can be deleted
 //! - [`publish`], [`merge`]: writing objects, and making one of several
-//! - [`proof`]: how far objects and points have been shown to be right
+//! - [`proof`], [`proven`]: how far objects and points have been shown to be right, and what is recorded of that
 //! - [`error`]: what can go wrong
 
 #![forbid(unsafe_code)]
@@ -52,6 +52,7 @@ pub mod opened;
 pub mod plan;
 pub mod point;
 pub mod proof;
+pub mod proven;
 pub mod publish;
 pub mod read_at;
 pub mod retention;

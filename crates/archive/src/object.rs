@@ -42,6 +42,7 @@ mod packing;
 mod tables;
 mod write;
 
+pub(crate) use frame::{FOOTER_BYTES, digest_at_end};
 pub use open::{ChunkFacts, Object, Wanted, read_header};
 pub use write::{Levels, ObjectWriter, WriteError, WriteSettings, Written};
 

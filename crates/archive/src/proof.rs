@@ -268,6 +268,11 @@ impl Proven {
         }
     }
 
+    /// Whether anything was shown of an object of this name, whatever bytes it had.
+    pub fn names(&self, object: &str) -> bool {
+        self.0.contains_key(object)
+    }
+
     /// The best that was shown of an object, as far as a point that takes it up to [`Need::up_to`] goes.
     pub fn object(&self, need: &Need<'_>) -> Option<&Item> {
         let items = self.0.get(need.object)?.get(&need.digest)?;

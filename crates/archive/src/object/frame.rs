@@ -16,7 +16,7 @@ pub(super) const PRELUDE_BYTES: usize = 16;
 /// The CRC behind it.
 pub(super) const CRC_BYTES: usize = 4;
 /// The digest and the magic at the end.
-pub(super) const FOOTER_BYTES: usize = 40;
+pub(crate) const FOOTER_BYTES: usize = 40;
 /// The tail of the body.
 pub(super) const TAIL_BYTES: usize = 52;
 
@@ -85,11 +85,14 @@ pub(super) fn footer(digest: [u8; 32]) -> [u8; FOOTER_BYTES] {
 
 /// The digest in a footer that stands at `offset`.
 pub(super) fn digest_in(footer: &[u8], offset: u64) -> Result<[u8; 32], ObjectError> {
+    digest_at_end(footer).ok_or_else(|| damaged(offset, "it does not end as an object of an archive"))
+}
+
+/// The digest in a footer, if it is one.
+pub(crate) fn digest_at_end(footer: &[u8]) -> Option<[u8; 32]> {
     let mut fields = Fields::of(footer);
-    match (fields.array::<32>(), fields.array::<8>()) {
-        (Ok(digest), Ok(END_MAGIC)) => Ok(digest),
-        _ => Err(damaged(offset, "it does not end as an object of an archive")),
-    }
+    let (digest, magic) = (fields.array().ok()?, fields.array().ok()?);
+    (magic == END_MAGIC && fields.is_empty()).then_some(digest)
 }
 
 /// The tail of a body.

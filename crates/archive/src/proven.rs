@@ -1,0 +1,247 @@
+//! What is proven of an archive: its proofs read and written, and what they say of the objects that are there now.
+//!
+//! A proof that cannot be used is set aside and told, because it only tells less than could be known. A store that does
+//! not answer ends it: what could not be asked for is not taken for unproven.
+
+use std::collections::BTreeMap;
+
+use futures::{StreamExt, TryStreamExt, stream};
+use jiff::Timestamp;
+use store::download::read_whole;
+use store::{Fault, Key, Put, StoreError};
+
+use crate::archive::Archive;
+use crate::entry::{Entry, Form};
+use crate::error::Error;
+use crate::identity::{Cluster, LineageId};
+use crate::name::{FullForm, Name, ProofName};
+use crate::object::{FOOTER_BYTES, digest_at_end};
+use crate::proof::{Item, Level, MAX_PROOF_BYTES, Need, ObjectDigest, Proof, Proven};
+
+/// What is recorded of an archive.
+#[derive(Debug, Clone, Default)]
+pub struct Recorded {
+    /// What all proofs together say.
+    pub proven: Proven,
+    /// Proofs that cannot be used, and why.
+    pub set_aside: Vec<(Key, String)>,
+}
+
+/// How many proofs are read at once. Each may have [`MAX_PROOF_BYTES`].
+const PROOFS_AT_ONCE: usize = 4;
+/// How many ends of objects are read at once.
+const ENDS_AT_ONCE: usize = 32;
+/// How many names are tried for a proof. Two of one second are called alike once in four thousand million times.
+const TRIES: usize = 8;
+
+impl Archive {
+    /// Reads what was recorded of this archive. Of other systems' archives nothing is.
+    pub fn proven(&self) -> Result<Recorded, Error> {
+        let mut recorded = Recorded::default();
+        let Some(cluster) = self.cluster() else { return Ok(recorded) };
+        let proofs = self.catalogue().proofs.iter().map(|aside| &aside.key);
+        let reading = proofs.map(async |key| (key, self.read_proof(cluster, key).await));
+        self.runtime.block_on(async {
+            let mut reading = stream::iter(reading).buffer_unordered(PROOFS_AT_ONCE);
+            while let Some((key, proof)) = reading.next().await {
+                match proof? {
+                    Ok(proof) => proof.items.into_iter().for_each(|item| recorded.proven.add(item)),
+                    Err(reason) => recorded.set_aside.push((key.clone(), reason)),
+                }
+            }
+            Ok(recorded)
+        })
+    }
+
+    /// Records `items`, which were shown of objects of `lineage`, under names of their own. Gives the proofs' keys.
+    pub fn record(&self, lineage: &LineageId, items: &[Item], now: Timestamp) -> Result<Vec<Key>, Error> {
+        let Some(cluster) = self.cluster() else { return Ok(Vec::new()) };
+        let proofs = Proof::of(cluster, lineage, items);
+        proofs.iter().map(|proof| self.runtime.block_on(self.write_proof(proof, now))).collect()
+    }
+
+    /// The objects that are proven to `at_least` this level now, each with what shows it of all that it holds. Asks only
+    /// for the ends of objects that a proof names, which tell their digests.
+    pub fn proven_objects(&self, proven: &Proven, at_least: Level) -> Result<BTreeMap<Key, Item>, Error> {
+        let named = self.catalogue().entries().filter(|entry| proven.names(self.name_of(&entry.key)));
+        let reading = named.map(async |entry| self.digest_of(entry).await.map(|digest| (entry, digest)));
+        let reading = stream::iter(reading).buffer_unordered(ENDS_AT_ONCE);
+        let digests: Vec<(&Entry, Option<ObjectDigest>)> = self.runtime.block_on(reading.try_collect())?;
+        let found = digests.into_iter().filter_map(|(entry, digest)| {
+            let need = Need { object: self.name_of(&entry.key), digest: digest?, up_to: entry.to? };
+            let item = proven.object(&need).filter(|item| item.evidence.level() >= at_least)?;
+            Some((entry.key.clone(), item.clone()))
+        });
+        Ok(found.collect())
+    }
+
+    /// What an object is called below the folder of its cluster.
+    pub(crate) fn name_of<'k>(&self, key: &'k Key) -> &'k str {
+        let below = key.as_str().strip_prefix(self.folder()).unwrap_or_default();
+        below.strip_prefix('/').unwrap_or(below)
+    }
+
+    /// A proof, or why it cannot be used.
+    async fn read_proof(&self, cluster: &Cluster, key: &Key) -> Result<Result<Proof, String>, Error> {
+        let bytes = match read_whole(&*self.store, key, MAX_PROOF_BYTES as u64).await {
+            Ok(bytes) => bytes,
+            Err(error @ StoreError { fault: Fault::NotFound | Fault::Invalid(_), .. }) => {
+                return Ok(Err(error.fault.to_string()));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let Some(Name::Proof(lineage, _)) = Name::parse(self.name_of(key)) else {
+            return Ok(Err("it is not called as a proof is".into()));
+        };
+        Ok(Proof::parse(cluster, &lineage, &bytes).map_err(|error| error.to_string()))
+    }
+
+    async fn write_proof(&self, proof: &Proof, now: Timestamp) -> Result<Key, Error> {
+        let bytes = bytes::Bytes::from(proof.to_bytes());
+        let put = if self.store.abilities().put_if_absent { Put::if_absent() } else { Put::default() };
+        let mut tried = 1;
+        loop {
+            let name = ProofName { time: now, salt: rand::random() };
+            let key = self.key(&Name::Proof(proof.lineage.clone(), name));
+            match self.store.put(&key, bytes.clone(), &put).await {
+                Ok(_) => return Ok(key),
+                Err(StoreError { fault: Fault::Exists, .. }) if tried < TRIES => tried += 1,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// The digest of an object, as its end tells it, or what is told beside it. Nothing if it does not tell.
+    async fn digest_of(&self, entry: &Entry) -> Result<Option<ObjectDigest>, Error> {
+        if matches!(entry.form, Form::Full(form) if form != FullForm::Logical) {
+            return self.noted_digest(entry).await;
+        }
+        let footer = FOOTER_BYTES as u64;
+        let Some(at) = entry.size_bytes.checked_sub(footer) else { return Ok(None) };
+        match self.store.get(&entry.key, at..entry.size_bytes).await {
+            Ok(end) => Ok(digest_at_end(&end).map(ObjectDigest)),
+            Err(StoreError { fault: Fault::NotFound | Fault::Invalid(_), .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn noted_digest(&self, entry: &Entry) -> Result<Option<ObjectDigest>, Error> {
+        match self.note(&entry.key).await {
+            Ok(told) => Ok(Some(ObjectDigest(told.digest))),
+            Err(Error::Store(StoreError { fault: Fault::NotFound, .. }) | Error::Object { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use store::{Memory, Store};
+
+    use super::*;
+    use crate::about::ClusterNote;
+    use crate::archive::Which;
+    use crate::identity::ClusterUid;
+    use crate::proof::Evidence;
+    use crate::sealing::NoKeys;
+
+    struct World {
+        runtime: tokio::runtime::Runtime,
+        store: Arc<dyn Store>,
+        cluster: Cluster,
+        lineage: LineageId,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let runtime = tokio::runtime::Runtime::new().unwrap();
+            let began: Timestamp = "2026-11-21T09:30:00Z".parse().unwrap();
+            let cluster = Cluster { name: "prod".into(), id: ClusterUid(1) };
+            let note = ClusterNote { format: 1, cluster: cluster.clone(), made: began, program: "test".into() };
+            let world = Self { runtime, store: Arc::new(Memory::new()), cluster, lineage: LineageId::new(began, 7) };
+            world.put("cluster.json", &serde_json::to_vec(&note).unwrap());
+            world
+        }
+
+        fn put(&self, name: &str, bytes: &[u8]) -> Key {
+            let key = Key::parse(format!("prod/{name}")).unwrap();
+            self.runtime.block_on(self.store.put(&key, bytes.to_vec().into(), &Put::default())).unwrap();
+            key
+        }
+
+        /// What only has the end of an object: more is not looked at.
+        fn put_delta(&self, from: i64, to: i64, digest: u8) -> (String, Key) {
+            let name = format!("{}/delta/0/{from:020}-{to:020}.delta", self.lineage);
+            let end = [&[9; 100][..], &[digest; 32], b"LFER\n\r\x8f\0"].concat();
+            let key = self.put(&name, &end);
+            (name, key)
+        }
+
+        fn open(&self) -> Archive {
+            let handle = self.runtime.handle().clone();
+            Archive::open(Arc::clone(&self.store), handle, &Which::default(), Arc::new(NoKeys)).unwrap()
+        }
+    }
+
+    fn item(object: &str, digest: u8, evidence: Evidence) -> Item {
+        let time = Timestamp::from_second(1_800_000_000).unwrap();
+        Item { object: object.into(), digest: ObjectDigest([digest; 32]), time, evidence }
+    }
+
+    #[test]
+    fn what_was_recorded_is_read_again_of_just_those_bytes() {
+        let world = World::new();
+        let (sound, sound_key) = world.put_delta(2, 9, 1);
+        let (changed, _) = world.put_delta(10, 19, 2);
+        let (sealed, sealed_key) = world.put_delta(20, 29, 3);
+        let (half, _) = world.put_delta(30, 39, 4);
+        let (anchored, anchored_key) = world.put_delta(40, 49, 5);
+        let up_to = |revision| Evidence::Anchored { revision, compact: None, hash: 1, member: "m0".into() };
+        let items = [
+            item(&sound, 1, Evidence::Sound { records: 8 }),
+            item(&changed, 9, Evidence::Sound { records: 8 }),
+            item(&sealed, 3, Evidence::Sealed { bytes: 140 }),
+            item(&half, 4, up_to(etcd_data::Revision(35))),
+            item(&anchored, 5, up_to(etcd_data::Revision(49))),
+            item("gone", 6, Evidence::Sound { records: 8 }),
+        ];
+        let now = Timestamp::from_second(1_800_000_000).unwrap();
+        assert_eq!(world.open().record(&world.lineage, &items, now).unwrap().len(), 1);
+        assert_eq!(world.open().record(&world.lineage, &items[..1], now).unwrap().len(), 1, "of the same second");
+        assert_eq!(world.open().record(&world.lineage, &[], now).unwrap(), []);
+
+        let archive = world.open();
+        assert_eq!(archive.catalogue().proofs.len(), 2);
+        let recorded = archive.proven().unwrap();
+        assert_eq!(recorded.set_aside, []);
+        let found = |level| archive.proven_objects(&recorded.proven, level).unwrap().into_keys().collect::<Vec<_>>();
+        assert_eq!(found(Level::Sealed), [sound_key.clone(), sealed_key, anchored_key.clone()]);
+        assert_eq!(found(Level::Sound), [sound_key, anchored_key.clone()]);
+        assert_eq!(found(Level::Anchored), [anchored_key]);
+    }
+
+    #[test]
+    fn a_proof_that_cannot_be_used_is_set_aside() {
+        let world = World::new();
+        let (name, key) = world.put_delta(2, 9, 1);
+        let now = Timestamp::from_second(1_800_000_000).unwrap();
+        let items = [item(&name, 1, Evidence::Sound { records: 8 })];
+        world.open().record(&world.lineage, &items, now).unwrap();
+        let theirs = Cluster { id: ClusterUid(2), ..world.cluster.clone() };
+        let [theirs] = &Proof::of(&theirs, &world.lineage, &items)[..] else { panic!("one object") };
+        let proofs = format!("{}/proof/20270115T080000Z-0000000", world.lineage);
+        let large = vec![b' '; MAX_PROOF_BYTES + 1];
+        let bad = [&b""[..], b"{\"format\": 2}", &theirs.to_bytes(), &large];
+        let bad: Vec<Key> =
+            bad.iter().enumerate().map(|(index, bytes)| world.put(&format!("{proofs}{index}.json"), bytes)).collect();
+
+        let archive = world.open();
+        let mut recorded = archive.proven().unwrap();
+        recorded.set_aside.sort();
+        assert_eq!(recorded.set_aside.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>(), bad);
+        let found = archive.proven_objects(&recorded.proven, Level::Sound).unwrap();
+        assert_eq!(found.into_keys().collect::<Vec<_>>(), [key]);
+    }
+}
