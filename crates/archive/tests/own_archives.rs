@@ -2,172 +2,17 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+#[path = "own_archives/world.rs"]
+mod world;
 
-use archive::about::{ClusterNote, LineageNote};
-use archive::archive::{Archive, Which};
-use archive::closing::{Closing, Moment};
-use archive::header::{FORMAT, Link, PROGRAM};
 use archive::merge_plan::{MergePlan, MergePolicy};
-use archive::name::{DeltaName, FullForm, FullName, Name};
-use archive::object::WriteSettings;
-use archive::plan::{Known, Wanted};
+use archive::plan::Known;
 use archive::point::At;
-use archive::publish::Writing;
-use archive::sealing::NoKeys;
-use archive::{Cluster, Epoch, Header, LineageId, ObjectKind};
-use etcd_data::database::RevisionRange;
-use etcd_data::hash::hash_kv;
-use etcd_data::records::TailRecord;
-use etcd_data::{Database, KeyValue, RevKey, Revision, Tables};
+use etcd_data::Revision;
 use jiff::{SignedDuration, Timestamp};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use store::{Key, Memory, Put, Store};
-
-/// Revision n is written at second n after this.
-const BEGAN: i64 = 1_793_491_200;
-
-fn moment(revision: i64) -> Timestamp {
-    Timestamp::from_second(BEGAN + revision).unwrap()
-}
-
-/// A cluster's history: puts, deletions, and transactions of several.
-fn history(random: &mut StdRng, last: i64) -> Vec<TailRecord> {
-    let mut keys: BTreeMap<String, (i64, i64)> = BTreeMap::new();
-    let mut records = Vec::new();
-    for main in 2..=last {
-        let changes = if random.random_ratio(1, 10) { random.random_range(2..5) } else { 1 };
-        let mut changed = Vec::new();
-        for _ in 0..changes {
-            let key = format!("/registry/things/{:03}", random.random_range(0..60));
-            if changed.contains(&key) {
-                continue;
-            }
-            let sub = changed.len() as i64;
-            let delete = keys.contains_key(&key) && random.random_ratio(1, 5);
-            let value = format!("{{\"name\":\"{key}\",\"now\":{main},\"noise\":{}}}", random.random::<u32>());
-            let mut record = KeyValue { key: key.as_bytes(), ..KeyValue::default() };
-            if delete {
-                keys.remove(&key);
-            } else {
-                let (created, version) = keys.get(&key).copied().unwrap_or((main, 0));
-                keys.insert(key.clone(), (created, version + 1));
-                record.create_revision = Revision(created);
-                record.mod_revision = Revision(main);
-                record.version = version + 1;
-                record.value = value.as_bytes();
-            }
-            let mut encoded = Vec::new();
-            record.encode(&mut encoded);
-            records.push(TailRecord { at: RevKey { main: Revision(main), sub, tombstone: delete }, value: encoded });
-            changed.push(key);
-        }
-    }
-    records
-}
-
-struct World {
-    runtime: tokio::runtime::Runtime,
-    scratch: tempfile::TempDir,
-    store: Arc<dyn Store>,
-    cluster: Cluster,
-    lineage: LineageId,
-    records: Vec<TailRecord>,
-    truth: Database,
-}
-
-impl World {
-    fn new(random: &mut StdRng, last: i64) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        let store: Arc<dyn Store> = Arc::new(Memory::new());
-        let cluster = Cluster { name: "prod".into(), id: archive::identity::ClusterUid(7) };
-        let lineage = LineageId::new(moment(0), 1);
-        let made = moment(0);
-        let note = ClusterNote { format: FORMAT, cluster: cluster.clone(), made, program: PROGRAM.into() };
-        let began = LineageNote {
-            format: FORMAT,
-            lineage: lineage.clone(),
-            parent: None,
-            began: made,
-            why: "the first".into(),
-            program: PROGRAM.into(),
-        };
-        let notes = [
-            (Name::Cluster, serde_json::to_vec(&note).unwrap()),
-            (Name::Lineage(lineage.clone()), serde_json::to_vec(&began).unwrap()),
-        ];
-        for (name, json) in notes {
-            let key = Key::parse(format!("prod/{name}")).unwrap();
-            runtime.block_on(store.put(&key, json.into(), &Put::if_absent())).unwrap();
-        }
-        let records = history(random, last);
-        let truth = Database::empty(Tables::default()).followed_by(RevisionRange::ALL, Arc::new(records.clone()));
-        Self { runtime, scratch: tempfile::tempdir().unwrap(), store, cluster, lineage, records, truth }
-    }
-
-    fn open(&self) -> Archive {
-        let handle = self.runtime.handle().clone();
-        Archive::open(Arc::clone(&self.store), handle, &Which::default(), Arc::new(NoKeys)).unwrap()
-    }
-
-    fn writing(&self, revision: i64) -> Writing<'_> {
-        Writing { now: moment(revision), scratch: self.scratch.path(), archive_key: None }
-    }
-
-    /// Writes the records from `from` to `to`: a full if `from` is 0. Gives what the next object follows on.
-    fn write(&self, from: i64, to: i64, follows: Option<Link>) -> Link {
-        let (kind, name) = match from {
-            0 => {
-                let name = FullName { revision: Revision(to), time: moment(to), form: FullForm::Logical };
-                (ObjectKind::Full, Name::Full(self.lineage.clone(), name))
-            }
-            _ => {
-                let name = DeltaName { level: 0, from: Revision(from), to: Revision(to) };
-                (ObjectKind::Delta, Name::Delta(self.lineage.clone(), name))
-            }
-        };
-        let header = Header {
-            format: FORMAT,
-            kind,
-            cluster: self.cluster.clone(),
-            lineage: self.lineage.clone(),
-            epoch: Epoch(1),
-            from: Revision(from),
-            to: Revision(to),
-            seen: (moment(from), moment(to)),
-            written: moment(to),
-            follows,
-            stands_for: None,
-            program: PROGRAM.into(),
-            encryption: None,
-        };
-        let settings = if from == 0 { WriteSettings::full() } else { WriteSettings::delta() };
-        let written = self.open().publish(&name, header, settings, &self.writing(to), |making| {
-            for record in self.records.iter().filter(|record| (from..=to).contains(&record.at.main.0)) {
-                making.push(record.at, &record.value).unwrap();
-            }
-            let moments = (from.max(2)..=to).map(|at| Moment { second: BEGAN + at, revision: Revision(at) }).collect();
-            let closing = Closing { moments, ..Closing::default() };
-            Ok((closing, (from == 0).then(Tables::default)))
-        });
-        written.unwrap().unwrap().link
-    }
-
-    /// Reads the archive at `at`, compares it with the truth at `revision`, and tells how many objects that took.
-    fn require(&self, at: &At, revision: i64) -> usize {
-        let archive = self.open();
-        let agreed = archive.agree(&Wanted::default(), at, self.scratch.path()).unwrap();
-        assert_eq!(agreed.set_aside, [], "{at}");
-        let point = archive.open_whole(&agreed, self.scratch.path()).unwrap();
-        assert_eq!(point.revision, Revision(revision), "{at}");
-        let found = hash_kv(&point.database, Some(Revision(revision)), None).unwrap();
-        let expected = hash_kv(&self.truth, Some(Revision(revision)), None).unwrap();
-        assert_eq!(found.hash, expected.hash, "HashKV at {at}");
-        agreed.plan.objects().count()
-    }
-}
+use world::{World, moment};
 
 #[test]
 fn what_was_written_is_read_at_every_revision_and_moment_before_and_after_it_was_merged() {
