@@ -59,12 +59,25 @@ impl Archive {
     /// Chooses what leads to the point `at`, of `history` and those before it if it is given, and opens it.
     /// What has to be on this machine is kept in the folder `scratch`.
     pub fn agree(&self, wanted: &Wanted, at: &At, scratch: &Path) -> Result<Agreed, Error> {
+        self.agree_without(wanted, at, scratch, Vec::new())
+    }
+
+    /// Chooses and opens what leads to the point `at` without the objects in `set_aside`, which have been found to be of
+    /// no use, and why.
+    pub fn agree_without(
+        &self,
+        wanted: &Wanted,
+        at: &At,
+        scratch: &Path,
+        set_aside: Vec<(Key, String)>,
+    ) -> Result<Agreed, Error> {
+        let without = set_aside.iter().map(|(key, _)| key.clone()).collect();
         let mut desk = Desk {
             archive: self,
             scratch,
-            known: Known { parents: self.parents.clone(), ..Known::default() },
+            known: Known { parents: self.parents.clone(), without, ..Known::default() },
             objects: BTreeMap::new(),
-            set_aside: Vec::new(),
+            set_aside,
         };
         let (target, covered) = desk.look_up(wanted, at)?;
         let wanted = Wanted { target, ..wanted.clone() };
@@ -214,6 +227,11 @@ impl Desk<'_> {
                     self.open_fulls(&fulls)?;
                     continue;
                 }
+                // A later full may have all history from before the hole on.
+                Err(PlanError::Hole { perhaps: Some(full), .. }) if !self.was_asked(&full) => {
+                    self.open_fulls(&[full])?;
+                    continue;
+                }
                 Err(error) => return Err(self.no_plan(error)),
             };
             let before = (self.known.without.len(), self.known.fulls.len());
@@ -233,6 +251,10 @@ impl Desk<'_> {
             return error.into();
         }
         Error::NothingLeft { source: error, set_aside: std::mem::take(&mut self.set_aside) }
+    }
+
+    fn was_asked(&self, key: &Key) -> bool {
+        self.known.without.contains(key) || self.objects.contains_key(key)
     }
 
     fn open_fulls(&mut self, fulls: &[Key]) -> Result<(), Error> {

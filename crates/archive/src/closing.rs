@@ -1,5 +1,6 @@
 //! What an object tells at its end, of the cluster rather than of its keys.
 
+use etcd_data::hash::HashKv;
 use etcd_data::{LeaseId, Revision};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -68,6 +69,13 @@ pub struct MemberNote {
     pub version: Option<String>,
     /// Where its peers find it.
     pub peer_urls: Vec<String>,
+}
+
+impl Anchor {
+    /// The answer itself.
+    pub fn answer(&self) -> HashKv {
+        HashKv { hash: self.hash, revision: self.revision, compact_revision: self.compact_revision }
+    }
 }
 
 impl From<(i64, Revision)> for Moment {

@@ -17,7 +17,8 @@
 //! - [`catalogue`]: what an archive has; [`plan`]: what a restore reads of it; [`point`]: which state is meant
 //! - [`layout`]: archives that other systems keep
 //! - [`archive`], [`about`]: an archive that is open, and what is told of it
-//! - [`fetch`], [`agree`], [`opened`]: bytes from a store, a plan that its objects agree with, and a point read as a database
+//! - [`fetch`], [`agree`], `culprit`, [`opened`]: bytes from a store, a plan that its objects agree with, what to do without, and
+//!   a point read as a database
 //! - [`unlock`]: the keys of objects, opened as they are named
 //! - [`merge_plan`]: what is due to be put together
 //! - [`retention`]: what can be deleted
@@ -33,6 +34,7 @@ pub mod archive;
 pub mod catalogue;
 mod chunk;
 pub mod closing;
+mod culprit;
 pub mod encryption;
 pub mod entry;
 pub mod error;

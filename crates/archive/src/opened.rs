@@ -44,11 +44,26 @@ pub struct OpenPoint {
 impl OpenPoint {
     /// The database as the cluster had it: what had been compacted by then counts as gone.
     pub fn as_it_was(&self) -> Database {
-        let mut tables = self.database.tables().clone();
         let Some(compacted) = self.compacted else { return self.database.clone() };
+        let mut tables = self.database.tables().clone();
         // Begun, and not finished: so whoever writes the database anew leaves out what it drops.
         tables.set_scheduled_compaction(compacted);
         self.database.clone().with_tables(tables)
+    }
+
+    /// Where the database has to be compacted to be as the cluster had it; nothing if it is.
+    pub fn to_compact_at(&self) -> Option<Revision> {
+        self.compacted.filter(|compacted| Some(*compacted) > self.begins())
+    }
+
+    fn begins(&self) -> Option<Revision> {
+        self.database.tables().compact_revision().ok().flatten()
+    }
+
+    /// The newest answer of a live member that the database has the history for.
+    pub fn anchor(&self) -> Option<&Anchor> {
+        let usable = self.anchors.iter().filter(|anchor| anchor.compact_revision >= self.begins());
+        usable.max_by_key(|anchor| (anchor.revision, anchor.taken))
     }
 }
 

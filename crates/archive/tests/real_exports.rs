@@ -10,8 +10,7 @@ use archive::Layout;
 use archive::layout::wrap::wrap;
 use archive::layout::{Beside, etcdbrctl, find, k3s, openshift};
 use etcd_data::container::Container;
-use etcd_data::export::{Exported, export};
-use etcd_data::restore::options::DigestRule;
+use etcd_data::export::{Against, Exported, export};
 use etcd_data::{Revision, Source};
 use jiff::Timestamp;
 use store::{Info, Key};
@@ -34,7 +33,7 @@ fn snapshot() -> Snapshot {
     let source = fixtures::path("etcdbrctl/gzip-3.4.23/v2/Full-00000000-00000812-1795224236.gz");
     let database = Source::open(&source, folder.path()).unwrap().database;
     let path = folder.path().join("exported.db");
-    let exported = export(&database, Some(Revision(700)), DigestRule::MustMatch, &path, &mut |_| {}).unwrap();
+    let exported = export(&database, Some(Revision(700)), &Against::default(), &path, &mut |_| {}).unwrap();
     Snapshot { folder, exported }
 }
 

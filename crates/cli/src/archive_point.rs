@@ -11,6 +11,8 @@ use archive::point::Covered;
 use archive::unlock::Unlocking;
 use archive::{At, Error, Layout};
 use etcd_data::Kind;
+use etcd_data::restore::RestoreError;
+use store::Key;
 use tokio::runtime::Runtime;
 
 use crate::archive_failure::{Asked, archive_failure};
@@ -46,13 +48,22 @@ pub struct ArchivePoint {
 
 /// Opens the point `at` of the archive at SRC, as far as `part` asks for.
 pub fn open(source: &SourceArgs, at: &At, part: Part<'_>, scratch: &Path) -> Result<Opened, Failure> {
-    let archive = open_archive(source)?;
+    open_in(open_archive(source)?, source, at, part, scratch, Vec::new())
+}
+
+fn open_in(
+    archive: OpenArchive,
+    source: &SourceArgs,
+    at: &At,
+    part: Part<'_>,
+    scratch: &Path,
+    set_aside: Vec<(Key, String)>,
+) -> Result<Opened, Failure> {
     let _reading = Reading::begin("opening", 0);
-    let shown = source.src.to_string();
-    let point = archive.point(at, part, scratch).map_err(|error| archive.failure(source, Some(at), &error))?;
-    let (agreed, opened) = point;
+    let point = archive.point(at, part, scratch, set_aside);
+    let (agreed, opened) = point.map_err(|error| archive.failure(source, Some(at), &error))?;
     let (place, layout) = (archive.archive.store().place().to_owned(), archive.archive.catalogue().layout);
-    Ok(Opened::of_point(shown, ArchivePoint { agreed, opened, place, layout, archive }))
+    Ok(Opened::of_point(source.src.to_string(), ArchivePoint { agreed, opened, place, layout, archive }))
 }
 
 /// Opens the archive at SRC.
@@ -90,8 +101,14 @@ fn url(src: &Location) -> Result<String, Failure> {
 }
 
 impl OpenArchive {
-    fn point(&self, at: &At, part: Part<'_>, scratch: &Path) -> Result<(Agreed, OpenPoint), Error> {
-        let agreed = self.archive.agree(&self.wanted, at, scratch)?;
+    fn point(
+        &self,
+        at: &At,
+        part: Part<'_>,
+        scratch: &Path,
+        set_aside: Vec<(Key, String)>,
+    ) -> Result<(Agreed, OpenPoint), Error> {
+        let agreed = self.archive.agree_without(&self.wanted, at, scratch, set_aside)?;
         let opened = match part {
             Part::Whole => self.archive.open_whole(&agreed, scratch)?,
             Part::Keys(wanted) => self.archive.open_for(&agreed, wanted)?,
@@ -127,6 +144,22 @@ impl ArchivePoint {
             )),
         };
         set_aside.chain(covered).chain(self.agreed.plan.remarks.iter().map(Remark::to_string)).collect()
+    }
+
+    /// Opens the point `at` in another way, without the object whose fault `error` is. Nothing if it is no object's.
+    pub fn around(
+        self,
+        error: &RestoreError,
+        source: &SourceArgs,
+        at: &At,
+        scratch: &Path,
+    ) -> Option<Result<Opened, Failure>> {
+        let culprit = self.agreed.culprit(error)?;
+        let mut set_aside = self.agreed.set_aside;
+        set_aside.push(culprit);
+        // What was fetched for the first way goes before the second needs room.
+        drop(self.opened);
+        Some(open_in(self.archive, source, at, Part::Whole, scratch, set_aside))
     }
 
     /// What the archive does not tell of it.

@@ -21,6 +21,9 @@ pub fn build_failure(shown: &str, error: &RestoreError) -> Failure {
                 "choose another snapshot; `refloat verify {shown}` tells how bad it is, --skip-hash-check goes on all the same"
             ))
         }
+        RestoreError::Anchor { .. } => plain(format!("{shown} is not what the cluster had: {error}")).hint(format!(
+            "`refloat verify --deep {shown}` tells since when; --at names an earlier point, --skip-hash-check goes on all the same"
+        )),
         RestoreError::ReadSource(error) => Failure::because(kind, format!("cannot read {shown}"), error),
         RestoreError::Table(fault) => Failure::because(kind, format!("{shown} is damaged"), fault)
             .hint(format!("`refloat verify {shown}` lists everything that is wrong with it")),

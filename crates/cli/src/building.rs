@@ -2,6 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use archive::Anchor;
+use etcd_data::Revision;
+use etcd_data::anchor::Anchored;
 use etcd_data::digest::{self, Digest};
 use etcd_data::restore::options::DigestRule;
 use etcd_data::restore::{RestoreError, Step};
@@ -11,9 +14,10 @@ use crate::build_failure::build_failure;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::json::documented;
-use crate::opened::Opened;
+use crate::opened::{Opened, What};
 use crate::point::AtArgs;
 use crate::progress::Reading;
+use crate::quoted::Quoted;
 use crate::source::{Part, SourceArgs};
 use crate::table::bytes;
 use crate::ui::Ui;
@@ -25,7 +29,7 @@ pub struct BuildArgs {
     pub(crate) source: SourceArgs,
     #[command(flatten)]
     pub(crate) at: AtArgs,
-    /// Do not compare a snapshot with the digest at its end
+    /// Do not compare a snapshot with the digest at its end, nor an archive with what a live member answered to HashKV
     #[arg(long)]
     pub skip_hash_check: bool,
     /// Of an archive, build all the history that it has, also what the cluster had compacted by then
@@ -34,6 +38,22 @@ pub struct BuildArgs {
     /// Show what would be done, and do nothing
     #[arg(long)]
     pub dry_run: bool,
+}
+
+documented! {
+    /// What a live member answered to HashKV.
+    pub struct AnchorJson {
+        /// The revision.
+        pub revision: i64,
+        /// The compact revision that it was computed with; -1 for none.
+        pub compact_revision: i64,
+        /// The hash.
+        pub hash: u32,
+        /// Which member answered.
+        pub member: String,
+        /// When.
+        pub taken: String,
+    }
 }
 
 documented! {
@@ -64,18 +84,68 @@ impl BuildArgs {
     /// Opens the point to build `target` of, as it will be built, with all said that a person has to know first. What
     /// has to be on this machine meanwhile is kept beside the target, where there has to be room anyway.
     pub fn open(&self, ui: &mut Ui, target: &Path) -> Result<Opened, Failure> {
-        let mut opened = self.source.open_with_scratch(&self.at.at, Part::Whole, &folder_of(target))?;
+        let opened = self.source.open_with_scratch(&self.at.at, Part::Whole, &folder_of(target))?;
         opened.say_notes_of_build(ui)?;
         if self.dry_run {
             require_digest(&opened, self.digest_rule())?;
         }
-        if !self.whole_history {
-            opened.database = opened.as_it_was();
+        self.mind_what_is_short(ui, &opened);
+        Ok(opened)
+    }
+
+    /// Builds `target` of what is opened, with `build`. Where that shows that an object of an archive is of no use, it is
+    /// done without it, if there is another way. `failure` says why nothing was built.
+    pub fn carry_out<T>(
+        &self,
+        ui: &mut Ui,
+        target: &Path,
+        mut source: Opened,
+        failure: impl Fn(&str, &RestoreError) -> Failure,
+        mut build: impl FnMut(&mut Ui, &Opened) -> Result<Result<T, RestoreError>, Failure>,
+    ) -> Result<(Opened, T), Failure> {
+        loop {
+            let error = match build(ui, &source)? {
+                Ok(built) => return Ok((source, built)),
+                Err(error) => error,
+            };
+            let failed = failure(&source.shown, &error);
+            let What::Point(point) = source.what else { return Err(failed) };
+            source = match point.around(&error, &self.source, &self.at.at, &self.scratch_for(target)) {
+                // Why there is no other way begins with what was wrong with this one.
+                Some(around) => around?,
+                None => return Err(failed),
+            };
+            ui.note("note: it cannot be built that way; this is another:")?;
+            source.say_notes_of_build(ui)?;
+            self.mind_what_is_short(ui, &source);
         }
+    }
+
+    fn mind_what_is_short(&self, ui: &mut Ui, opened: &Opened) {
         if opened.point().is_some_and(ArchivePoint::falls_short) {
             ui.exit_so_far = Exit::Findings;
         }
-        Ok(opened)
+    }
+
+    fn scratch_for(&self, target: &Path) -> PathBuf {
+        self.source.archive.scratch.clone().unwrap_or_else(|| folder_of(target))
+    }
+
+    /// What a live member answered of the point, if that is to be compared, and with what.
+    pub fn anchored(&self, source: &Opened) -> Option<Anchored> {
+        let point = source.point().filter(|_| !self.skip_hash_check)?;
+        Some(Anchored { source: source.database.clone(), anchor: point.opened.anchor()?.answer() })
+    }
+
+    /// The same, to be shown.
+    pub fn anchor(&self, source: &Opened) -> Option<AnchorJson> {
+        let point = source.point().filter(|_| !self.skip_hash_check)?;
+        point.opened.anchor().map(AnchorJson::of)
+    }
+
+    /// Where a point has to be compacted to be as the cluster had it.
+    pub fn compact_at(&self, source: &Opened) -> Option<Revision> {
+        source.point().filter(|_| !self.whole_history)?.opened.to_compact_at()
     }
 
     /// Whether the digest of a snapshot decides.
@@ -122,6 +192,24 @@ pub fn built_from(opened: &Opened, revision: impl std::fmt::Display) -> String {
 /// The plan as it is shown before anything is done with it; nothing if SRC is no archive.
 pub fn plan_text(opened: &Opened) -> Option<String> {
     opened.point().map(|point| point.agreed.plan.to_string())
+}
+
+impl AnchorJson {
+    fn of(anchor: &Anchor) -> Self {
+        Self {
+            revision: anchor.revision.0,
+            compact_revision: anchor.compact_revision.map_or(-1, |revision| revision.0),
+            hash: anchor.hash,
+            member: anchor.member.clone(),
+            taken: anchor.taken.to_string(),
+        }
+    }
+
+    /// What has been proven by it, for people.
+    pub fn text(&self) -> String {
+        let Self { revision, hash, member, taken, .. } = self;
+        format!("HashKV {hash} at revision {revision} is what member {} gave at {taken}", Quoted(member.as_bytes()))
+    }
 }
 
 impl PlanJson {

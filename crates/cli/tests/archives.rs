@@ -85,3 +85,61 @@ fn the_latest_point_before_a_hole_is_built_and_counts_as_a_finding() {
     let point = points.iter().find(|point| point.revision == 257).unwrap();
     assert!(require_hashes(&target, point) > 0);
 }
+
+/// What is built of `small-3.5.30` after it was damaged, at `at`: its revision, and the exit code.
+#[track_caller]
+fn built_of_damaged(case: &str, at: &str) -> (i64, i32) {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("etcd");
+    let archive = fixtures::path(format!("etcdbrctl/damaged/{case}"));
+    let args = ["restore", archive.to_str().unwrap(), "--at", at, "--data-dir", target.to_str().unwrap()];
+    let (told, code) = refloat(&args);
+    let revision = told["restored_revision"].as_i64().unwrap();
+    let points = fixtures::points(&fixtures::truth("etcdbrctl/small-3.5.30.truth.json"));
+    let point =
+        points.iter().find(|point| point.revision == revision).unwrap_or_else(|| panic!("no truth at {revision}"));
+    assert!(require_hashes(&target, point) > 0);
+    (revision, code)
+}
+
+#[test]
+fn damage_that_only_shows_when_it_is_read_is_gone_around() {
+    // Of a delta, what comes before it is left.
+    assert_eq!(built_of_damaged("flipped-delta", "latest"), (257, 1));
+    assert_eq!(built_of_damaged("flipped-delta-inside", "latest"), (257, 1));
+    // Of a full, the chain of the one before.
+    assert_eq!(built_of_damaged("flipped-full-inside", "latest"), (205, 1));
+    // What does not need it is not concerned.
+    assert_eq!(built_of_damaged("flipped-full-inside", "205"), (205, 0));
+}
+
+#[test]
+fn what_only_damaged_objects_lead_to_is_refused_by_their_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("etcd");
+    let archive = fixtures::path("etcdbrctl/damaged/flipped-delta-inside");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_refloat"));
+    let args = ["restore", archive.to_str().unwrap(), "--at", "298", "--data-dir", target.to_str().unwrap()];
+    let output = command.args(args).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("Incr-00000258-00000278-1795224146.gz is of no use"), "{said}");
+    assert!(said.contains("revisions 258 to 278 are missing"), "{said}");
+    assert_eq!(output.status.code(), Some(4));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_hole_before_a_full_that_has_its_history_is_none() {
+    let archive = fixtures::path("etcdbrctl/zlib-3.5.30");
+    let points = fixtures::points(&fixtures::truth("etcdbrctl/zlib-3.5.30.truth.json"));
+    let folder = tempfile::tempdir().unwrap();
+    for at in [782, 900, 959, 960] {
+        let target = folder.path().join(at.to_string());
+        let (archive, revision) = (archive.to_str().unwrap(), at.to_string());
+        let args = ["restore", archive, "--at", &revision, "--data-dir", target.to_str().unwrap()];
+        assert_eq!(refloat(&args).1, 0);
+        if let Some(point) = points.iter().find(|point| point.revision == at) {
+            require_hashes(&target, point);
+        }
+    }
+}

@@ -5,6 +5,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::anchor::Anchored;
 use crate::database::Database;
 use crate::digest::sha256;
 use crate::hash::HashKv;
@@ -33,42 +34,58 @@ pub struct Exported {
     pub sha256: [u8; 32],
 }
 
-/// Writes `source` as it was at revision `at`, or as it is, to the new file `path`; `digest` is the rule for its own.
+/// What a source is held against.
+#[derive(Clone, Default)]
+pub struct Against {
+    /// What is made of the digest at its end.
+    pub digest: DigestRule,
+    /// What a live member once answered.
+    pub anchored: Option<Anchored>,
+}
+
+/// Writes `source` as it was at revision `at`, or as it is, to the new file `path`, if it is right `against` all.
 pub fn export(
     source: &Database,
     at: Option<Revision>,
-    digest: DigestRule,
+    against: &Against,
     path: &Path,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Exported, RestoreError> {
-    export_on(&RealDisk, source, at, digest, path, progress)
+    export_on(&RealDisk, source, at, against, path, progress)
 }
 
 pub(crate) fn export_on(
     disk: &dyn Disk,
     source: &Database,
     at: Option<Revision>,
-    digest: DigestRule,
+    against: &Against,
     path: &Path,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Exported, RestoreError> {
     let horizon = Horizon::of(source)?;
     let at = horizon.at(at)?;
     publish_file(disk, path, |new| {
-        let write = || write_snapshot(disk, source, horizon.compact, at, new, progress);
-        let exported = beside_digest(source, digest, write)?;
+        let subject = Subject { source, compact: horizon.compact, at, anchored: against.anchored.clone() };
+        let exported = beside_digest(source, against.digest, || write_snapshot(disk, subject, new, progress))?;
         Ok(Exported { path: path.into(), ..exported })
     })
 }
 
-fn write_snapshot(
-    disk: &dyn Disk,
-    source: &Database,
+/// What a snapshot is written of.
+struct Subject<'a> {
+    source: &'a Database,
     compact: Option<Revision>,
     at: Revision,
+    anchored: Option<Anchored>,
+}
+
+fn write_snapshot(
+    disk: &dyn Disk,
+    subject: Subject<'_>,
     path: &Path,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Exported, RestoreError> {
+    let Subject { source, compact, at, anchored } = subject;
     let page_size = source.page_size();
     let contents = Contents { source, up_to: at, survivors: None, page_size };
     let mut file = create_database(disk, contents, path)?;
@@ -78,7 +95,7 @@ fn write_snapshot(
     require_no_hole(at, compact, copied.last)?;
 
     progress(Progress { step: Step::Proving, done_bytes: 0, of_bytes: built.size_bytes });
-    let expected = Expected { tables, current: at, compact, records: copied.crc.crc, same_hash: None };
+    let expected = Expected { tables, current: at, compact, records: copied.crc.crc, same_hash: None, anchored };
     // The digest begins with the meta pages, which are written last: it has to be read back.
     let digest_and_hash = || {
         std::thread::scope(|scope| {

@@ -24,7 +24,7 @@ use crate::tables::KEY;
 use crate::view::{Horizon, ViewError};
 
 /// What a server answers to HashKV.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct HashKv {
     /// The hash.
     pub hash: u32,

@@ -12,13 +12,15 @@
 //! - [`database`], `layer`, [`records`]: a key space in layers: a file, and what a log or an archive adds to it
 //! - [`wal`], [`snap`], [`replay`]: the log, raft snapshots, and what they add to a database
 //! - [`view`], [`live`], [`history`], [`diff`]: keys as they were, and what became of them
-//! - [`hash`], [`compaction`], [`soundness`], [`facts`]: hashes, what a compaction keeps, what is wrong, what there is
+//! - [`hash`], [`anchor`], [`compaction`], [`soundness`], [`facts`]: hashes, and a live member's, what a compaction keeps, what
+//!   is wrong, what there is
 //! - [`source`], [`data_dir`], [`container`], [`digest`]: opening what a path holds
 //! - [`restore`], [`undo`]: a new data directory, and back
 //! - [`export`], [`defrag`]: a new snapshot or database file
 
 #![forbid(unsafe_code)]
 
+pub mod anchor;
 mod batch;
 pub mod compaction;
 pub mod container;

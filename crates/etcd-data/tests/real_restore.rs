@@ -5,14 +5,13 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::print_stdout)]
 
-use etcd_data::restore::options::DigestRule;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use etcd_data::bolt_file::BoltFile;
 use etcd_data::defrag::defrag;
-use etcd_data::export::export;
+use etcd_data::export::{Against, export};
 use etcd_data::restore::destination::Existing;
 use etcd_data::restore::options::{Alarms, Bump, EtcdVersion, ForVersion, Leases, Token};
 use etcd_data::restore::{Options, Plan, Restored, restore};
@@ -333,7 +332,7 @@ fn an_export_is_a_snapshot_to_every_tool() {
         let source = origin.open(&origin.snapshot());
         for at in [50, 64] {
             let path = origin.folder.path().join(format!("export-{at}.db"));
-            let exported = export(&source, Some(Revision(at)), DigestRule::MustMatch, &path, &mut |_| {}).unwrap();
+            let exported = export(&source, Some(Revision(at)), &Against::default(), &path, &mut |_| {}).unwrap();
             let expected = origin.said_at(at);
             assert_eq!(exported.hash.hash, expected.hash);
             judges::bbolt_check(&path).unwrap();

@@ -22,7 +22,7 @@ impl fmt::Display for RestorePlan {
                 false => writeln!(f, ", of which {} to {}", take.from, take.to)?,
             }
         }
-        self.remarks.iter().try_for_each(|remark| writeln!(f, "  note: {remark}"))
+        Ok(())
     }
 }
 

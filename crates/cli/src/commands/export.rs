@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use etcd_data::export::{Exported, export};
-use etcd_data::restore::Progress;
+use etcd_data::Database;
+use etcd_data::export::{Against, Exported, export};
+use etcd_data::restore::{Progress, RestoreError};
 use etcd_data::view::Horizon;
 
 use crate::build_failure::{file_failure, in_the_way};
-use crate::building::{BuildArgs, PlanJson, built_from, plan_text, word};
+use crate::building::{AnchorJson, BuildArgs, PlanJson, built_from, plan_text, word};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::json::documented;
@@ -50,6 +51,8 @@ documented! {
         pub size_bytes: Option<u64>,
         /// The digest at its end, in hexadecimal; null in a dry run.
         pub sha256: Option<String>,
+        /// What a live member answered of it, and what was written gives too; null if the archive has no such answer.
+        pub anchor: Option<AnchorJson>,
         /// What is read of an archive; null if SRC is none.
         pub plan: Option<PlanJson>,
     }
@@ -58,23 +61,18 @@ documented! {
 /// Writes it.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let source = args.build.open(ui, &args.output)?;
-    let horizon = Horizon::of(&source.database).map_err(|error| out_of_view(&source.shown, &error))?;
-    let revision = horizon.at(source.at).map_err(|error| out_of_view(&source.shown, &error))?;
     if args.output.symlink_metadata().is_ok() {
         return Err(in_the_way(&args.output));
     }
-    let exported = if args.build.dry_run { None } else { Some(write(args, &source)?) };
-    let file = ExportedFile {
-        dry_run: args.build.dry_run,
-        path: args.output.display().to_string(),
-        revision: revision.0,
-        hash: exported.as_ref().map(|exported| exported.hash.hash),
-        compact_revision: horizon.compact.map_or(-1, |revision| revision.0),
-        records: exported.as_ref().map(|exported| exported.records),
-        size_bytes: exported.as_ref().map(|exported| exported.size_bytes),
-        sha256: exported.map(|exported| hex(&exported.sha256)),
-        plan: source.point().map(PlanJson::of),
+    let (source, exported) = match args.build.dry_run {
+        true => (source, None),
+        false => {
+            let write = |_: &mut Ui, source: &Opened| Ok(write(args, source));
+            let (source, exported) = args.build.carry_out(ui, &args.output, source, file_failure, write)?;
+            (source, Some(exported))
+        }
     };
+    let file = ExportedFile::of(args, &source, exported.as_ref())?;
     match args.format.format {
         Format::Json => ui.json(&file)?,
         Format::Text => ui.line(file.text(&source))?,
@@ -82,14 +80,36 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     Ok(ui.exit_so_far)
 }
 
-fn write(args: &Args, source: &Opened) -> Result<Exported, Failure> {
+/// What is written.
+fn contents(args: &Args, source: &Opened) -> Database {
+    if args.build.whole_history { source.database.clone() } else { source.as_it_was() }
+}
+
+fn write(args: &Args, source: &Opened) -> Result<Exported, RestoreError> {
     let mut bar = Bar::new("exporting");
     let mut progress = |progress: Progress| bar.show(word(progress.step), progress.done_bytes, progress.of_bytes);
-    export(&source.database, source.at, args.build.digest_rule(), &args.output, &mut progress)
-        .map_err(|error| file_failure(&source.shown, &error))
+    let against = Against { digest: args.build.digest_rule(), anchored: args.build.anchored(source) };
+    export(&contents(args, source), source.at, &against, &args.output, &mut progress)
 }
 
 impl ExportedFile {
+    fn of(args: &Args, source: &Opened, exported: Option<&Exported>) -> Result<Self, Failure> {
+        let refused = |error| out_of_view(&source.shown, &error);
+        let horizon = Horizon::of(&contents(args, source)).map_err(refused)?;
+        Ok(Self {
+            dry_run: exported.is_none(),
+            path: args.output.display().to_string(),
+            revision: horizon.at(source.at).map_err(refused)?.0,
+            hash: exported.map(|exported| exported.hash.hash),
+            compact_revision: horizon.compact.map_or(-1, |revision| revision.0),
+            records: exported.map(|exported| exported.records),
+            size_bytes: exported.map(|exported| exported.size_bytes),
+            sha256: exported.map(|exported| hex(&exported.sha256)),
+            anchor: args.build.anchor(source),
+            plan: source.point().map(PlanJson::of),
+        })
+    }
+
     fn text(&self, source: &Opened) -> String {
         let mut table = Table::default();
         table.fact("from", built_from(source, self.revision));
@@ -103,6 +123,9 @@ impl ExportedFile {
         table.fact("hash", format!("{hash} at revision {}", self.revision));
         table.fact("size", format!("{}, {records} records", bytes(size)));
         table.fact("sha256", sha256);
+        if let Some(anchor) = &self.anchor {
+            table.fact("proven", anchor.text());
+        }
         table.fact("restore it", format!("etcdutl snapshot restore {}, or refloat restore", self.path));
         table.to_string()
     }

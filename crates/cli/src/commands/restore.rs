@@ -8,11 +8,11 @@ use etcd_data::facts::version_of;
 use etcd_data::restore::destination::Existing;
 use etcd_data::restore::options::{Alarms, Bump, EtcdVersion, ForVersion, Leases, Token};
 use etcd_data::restore::plan::History;
-use etcd_data::restore::{Options, Plan, Progress, Restored, restore, settle_leftovers};
+use etcd_data::restore::{Options, Plan, Progress, RestoreError, Restored, restore, settle_leftovers};
 
 use crate::archive_point::ArchivePoint;
 use crate::build_failure::build_failure;
-use crate::building::{BuildArgs, PlanJson, built_from, plan_text, word};
+use crate::building::{AnchorJson, BuildArgs, PlanJson, built_from, plan_text, word};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::json::documented;
@@ -112,6 +112,8 @@ documented! {
         pub kept_wal: Option<String>,
         /// Keys whose lease there is no record of: they never expire.
         pub keys_without_lease: Option<u64>,
+        /// What a live member answered of it, and what was restored gives too; null if the archive has no such answer.
+        pub anchor: Option<AnchorJson>,
         /// What is read of an archive; null if SRC is none.
         pub plan: Option<PlanJson>,
     }
@@ -124,31 +126,43 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     if !dry_run {
         settle_leftovers(&args.data_dir).map_err(|error| build_failure(&source.shown, &error))?;
     }
-    let options = args.options(&source)?;
-    let plan = Plan::make(&source.database, &options).map_err(|error| build_failure(&source.shown, &error))?;
-    if args.format.format == Format::Text {
-        ui.line(shown(&source, &plan))?;
-        if let Some(plan) = plan_text(&source).filter(|_| dry_run) {
-            ui.line(format_args!("\n{}", plan.trim_end()))?;
-        }
-        ui.finish()?;
-    }
-    let restored = match dry_run {
-        true => None,
-        false => Some(carry_out(&source, &plan)?),
-    };
-    match (args.format.format, restored) {
-        (Format::Json, restored) => ui.json(&Restoration::of(&source, &plan, restored.as_ref()))?,
-        (Format::Text, Some(restored)) => ui.line(next_steps(args, &restored))?,
+    let carry_out = |ui: &mut Ui, source: &Opened| carry_out(ui, args, source);
+    let (source, done) = args.build.carry_out(ui, &args.data_dir, source, build_failure, carry_out)?;
+    let result = Restoration::of(args, &source, &done);
+    match (args.format.format, &done.restored) {
+        (Format::Json, _) => ui.json(&result)?,
+        (Format::Text, Some(restored)) => ui.line(next_steps(args, restored, result.anchor.as_ref()))?,
         (Format::Text, None) => ui.line("\nnothing was done: this is a dry run")?,
     }
     Ok(ui.exit_so_far)
 }
 
-fn carry_out(source: &Opened, plan: &Plan) -> Result<Restored, Failure> {
+/// What was planned, and done if it is no dry run.
+struct Done {
+    plan: Plan,
+    restored: Option<Restored>,
+}
+
+fn carry_out(ui: &mut Ui, args: &Args, source: &Opened) -> Result<Result<Done, RestoreError>, Failure> {
+    let plan = match Plan::make(&source.database, &args.options(source)?) {
+        Ok(plan) => plan,
+        Err(error) => return Ok(Err(error)),
+    };
+    let dry_run = args.build.dry_run;
+    if args.format.format == Format::Text {
+        ui.line(shown(source, &plan))?;
+        if let Some(plan) = plan_text(source).filter(|_| dry_run) {
+            ui.line(format_args!("\n{}", plan.trim_end()))?;
+        }
+        ui.finish()?;
+    }
+    if dry_run {
+        return Ok(Ok(Done { plan, restored: None }));
+    }
     let mut bar = Bar::new("restoring");
     let mut progress = |progress: Progress| bar.show(word(progress.step), progress.done_bytes, progress.of_bytes);
-    restore(&source.database, plan, &mut progress).map_err(|error| build_failure(&source.shown, &error))
+    let restored = restore(&source.database, &plan, &mut progress);
+    Ok(restored.map(|restored| Done { plan, restored: Some(restored) }))
 }
 
 impl Args {
@@ -176,7 +190,9 @@ impl Args {
                 Some(Choice::Keep) => Alarms::Keep,
                 Some(Choice::Drop) => Alarms::DropAll,
             },
+            compact_at: self.build.compact_at(source),
             digest: self.build.digest_rule(),
+            anchor: self.build.anchored(source).map(|anchored| anchored.anchor),
             ..Options::new(&self.data_dir, token, stamp())
         })
     }
@@ -226,7 +242,7 @@ fn shown(source: &Opened, plan: &Plan) -> Table {
     table
 }
 
-fn next_steps(args: &Args, restored: &Restored) -> String {
+fn next_steps(args: &Args, restored: &Restored, anchor: Option<&AnchorJson>) -> String {
     let data_dir = restored.data_dir.display();
     let mut start = format!("etcd --name {} --data-dir {data_dir}", Quoted(args.name.as_bytes()));
     if let Some(wal_dir) = &args.wal_dir {
@@ -235,6 +251,9 @@ fn next_steps(args: &Args, restored: &Restored) -> String {
     let mut table = Table::default();
     table.fact("hash", format!("{} at revision {}", restored.hash.hash, restored.hash.revision));
     table.fact("size", format!("{}, {} records", bytes(restored.size_bytes), restored.records));
+    if let Some(anchor) = anchor {
+        table.fact("proven", anchor.text());
+    }
     let keys: u64 = restored.missing_leases.values().sum();
     if keys > 0 {
         table.fact("note", format!("{keys} keys name leases that there is no record of; they never expire"));
@@ -247,7 +266,8 @@ fn next_steps(args: &Args, restored: &Restored) -> String {
 }
 
 impl Restoration {
-    fn of(source: &Opened, plan: &Plan, restored: Option<&Restored>) -> Self {
+    fn of(args: &Args, source: &Opened, done: &Done) -> Self {
+        let (plan, restored) = (&done.plan, done.restored.as_ref());
         let path = |path: &PathBuf| path.display().to_string();
         let kept = plan.destination.kept.as_ref().map(|kept| path(&plan.destination.target().with_file_name(kept)));
         Self {
@@ -265,6 +285,7 @@ impl Restoration {
             kept,
             kept_wal: restored.and_then(|restored| restored.kept_wal.as_ref().map(path)),
             keys_without_lease: restored.map(|restored| restored.missing_leases.values().sum()),
+            anchor: args.build.anchor(source),
             plan: source.point().map(PlanJson::of),
         }
     }

@@ -1,4 +1,3 @@
-use crate::restore::options::DigestRule;
 use std::fs;
 
 use super::*;
@@ -20,7 +19,7 @@ fn an_export_is_a_snapshot_of_that_revision() {
     let source = sample().database();
     for at in 1..=5 {
         let path = folder.path().join(format!("{at}.db"));
-        let exported = export(&source, Some(Revision(at)), DigestRule::MustMatch, &path, &mut |_| {}).unwrap();
+        let exported = export(&source, Some(Revision(at)), &Against::default(), &path, &mut |_| {}).unwrap();
         let opened = Source::open(&path, folder.path()).unwrap();
         assert_eq!(opened.kind, SourceKind::Snapshot);
         assert_eq!(exported.size_bytes % 512, 32);
@@ -41,7 +40,7 @@ fn what_is_there_is_not_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("snapshot.db");
     fs::write(&path, b"precious").unwrap();
-    let error = export(&sample().database(), None, DigestRule::MustMatch, &path, &mut |_| {}).unwrap_err();
+    let error = export(&sample().database(), None, &Against::default(), &path, &mut |_| {}).unwrap_err();
     assert_eq!(error.kind(), Kind::Conflict);
     assert_eq!(fs::read(&path).unwrap(), b"precious");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
@@ -51,7 +50,22 @@ fn what_is_there_is_not_overwritten() {
 fn a_revision_that_is_not_there_is_refused_before_anything_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("snapshot.db");
-    let error = export(&sample().database(), Some(Revision(6)), DigestRule::MustMatch, &path, &mut |_| {}).unwrap_err();
+    let error = export(&sample().database(), Some(Revision(6)), &Against::default(), &path, &mut |_| {}).unwrap_err();
     assert_eq!(error.kind(), Kind::Missing);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn nothing_is_exported_that_a_live_member_contradicts() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("snapshot.db");
+    let source = sample().database();
+    let anchor = crate::hash::hash_kv(&source, Some(Revision(3)), None).unwrap();
+    let wrong = HashKv { hash: !anchor.hash, ..anchor };
+    let against =
+        |anchor| Against { anchored: Some(Anchored { source: source.clone(), anchor }), ..Against::default() };
+    let error = export(&source, None, &against(wrong), &path, &mut |_| {}).unwrap_err();
+    assert!(matches!(error, RestoreError::Anchor { found, .. } if found == anchor.hash), "{error}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    export(&source, None, &against(anchor), &path, &mut |_| {}).unwrap();
 }

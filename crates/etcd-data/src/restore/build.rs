@@ -15,6 +15,7 @@ use super::plan::{History, Plan};
 use super::progress::{Progress, Step};
 use super::proof::{Expected, SourceAt, prove};
 use super::rebuild::{Contents, estimate, rebuild};
+use crate::anchor::Anchored;
 use crate::compaction::{Rules, Survivors};
 use crate::database::Database;
 use crate::digest::{self, Digest};
@@ -108,6 +109,7 @@ fn write_database(
         compact: plan.compact_revision,
         records: copied.crc.crc,
         same_hash: same_hash(source, plan),
+        anchored: plan.anchor.map(|anchor| Anchored { source: source.clone(), anchor }),
     };
     progress(Progress { step: Step::Proving, done_bytes: 0, of_bytes: built.size_bytes });
     let hash = synced(&mut *file, path, || prove(path, &expected))?;

@@ -7,6 +7,7 @@ use bolt_file::write::WriteError;
 
 use super::options::EtcdVersion;
 use crate::error::{Error, Kind, kind_of};
+use crate::hash::HashKv;
 use crate::initial_cluster::InitialClusterError;
 use crate::member_id::MemberId;
 use crate::revision::Revision;
@@ -100,6 +101,14 @@ pub enum RestoreError {
     /// The source is not as it was made.
     #[error("the digest at the end of the snapshot is another than that of its bytes")]
     Digest,
+    /// The source is not what the cluster had.
+    #[error("HashKV at revision {} is {found}, and a live member gave {}", anchor.revision, anchor.hash)]
+    Anchor {
+        /// What the member gave.
+        anchor: HashKv,
+        /// What the source gives.
+        found: u32,
+    },
     /// The source cannot be read.
     #[error("reading the source")]
     ReadSource(#[source] io::Error),
@@ -247,6 +256,7 @@ impl RestoreError {
             Self::Source(error) => error.kind(),
             Self::View(error) => error.kind(),
             Self::Digest
+            | Self::Anchor { .. }
             | Self::Table(_)
             | Self::MissingLeases { .. }
             | Self::Hole { .. }

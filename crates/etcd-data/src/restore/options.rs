@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use super::destination::Existing;
+use crate::hash::HashKv;
 use crate::revision::Revision;
 
 /// What a person asks of a restore. [`Options::new`] has what they get who ask for nothing.
@@ -46,6 +47,8 @@ pub struct Options {
     pub page_size: Option<u32>,
     /// What is made of the digest at the end of a snapshot file.
     pub digest: DigestRule,
+    /// What a member of the source's cluster once answered: the source has to give the same.
+    pub anchor: Option<HashKv>,
 }
 
 /// Where a member that is alone is found by its peers if nothing else is said.
@@ -72,6 +75,7 @@ impl Options {
             compact_at: None,
             page_size: None,
             digest: DigestRule::MustMatch,
+            anchor: None,
         }
     }
 }
@@ -216,10 +220,11 @@ pub enum Alarms {
 }
 
 /// What is made of the digest at the end of a snapshot file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DigestRule {
     /// If there is one it must match, or nothing is restored.
+    #[default]
     MustMatch,
     /// It is not looked at.
     Ignored,

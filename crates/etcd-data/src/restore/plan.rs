@@ -8,6 +8,7 @@ use super::options::{
     Alarms, Bump, DEFAULT_PEER_URL, DigestRule, EtcdVersion, ForVersion, Leases, MissingLeases, Options, Token,
 };
 use crate::database::Database;
+use crate::hash::HashKv;
 use crate::initial_cluster::{InitialCluster, InitialClusterError};
 use crate::member_id::{ClusterId, MemberId};
 use crate::revision::Revision;
@@ -51,6 +52,8 @@ pub struct Plan {
     pub page_size: u32,
     /// What is made of the digest at the end of a snapshot file.
     pub digest: DigestRule,
+    /// What a member of the source's cluster once answered: the source has to give the same.
+    pub anchor: Option<HashKv>,
 }
 
 /// What of the history up to the restored revision is left out.
@@ -127,6 +130,7 @@ impl Plan {
             missing_leases: options.missing_leases,
             alarms: options.alarms,
             digest: options.digest,
+            anchor: options.anchor,
             page_size: page_size(source, options)?,
         })
     }

@@ -9,6 +9,7 @@ use bolt_file::check::check;
 use bolt_file::scan::cores;
 
 use super::error::RestoreError;
+use crate::anchor::Anchored;
 use crate::database::Database;
 use crate::error::Error;
 use crate::hash::{HashKv, hash_kv, hash_kv_and_all};
@@ -28,6 +29,8 @@ pub(crate) struct Expected<'a> {
     pub(crate) records: u32,
     /// What must have the same HashKV: the source, where records of it were left out.
     pub(crate) same_hash: Option<SourceAt<'a>>,
+    /// What the source must give, because a live member did.
+    pub(crate) anchored: Option<Anchored>,
 }
 
 /// A source at a revision, as if it had been compacted.
@@ -54,6 +57,9 @@ pub(crate) fn prove(path: &Path, expected: &Expected<'_>) -> Result<HashKv, Rest
     if let Some(SourceAt { source, at, compact }) = expected.same_hash {
         let source = hash_kv(source, Some(at), compact)?;
         require(found.hash == source.hash, || format!("its HashKV is {}, the source's {}", found.hash, source.hash))?;
+    }
+    if let Some(anchored) = &expected.anchored {
+        anchored.require_same(&database, found)?;
     }
     Ok(found)
 }

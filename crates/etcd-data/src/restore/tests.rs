@@ -1,5 +1,6 @@
 //! What a restore makes, and what it leaves when it is stopped.
 
+mod anchors;
 mod broken_disk;
 mod crash;
 mod place;

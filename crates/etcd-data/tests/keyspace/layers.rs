@@ -9,13 +9,13 @@ use std::sync::Arc;
 use etcd_data::compaction::{Rules, Survivors};
 use etcd_data::database::{Direction, Next, Record, RevisionRange};
 use etcd_data::diff::{Side, diff_databases, diff_revisions};
-use etcd_data::export::export;
+use etcd_data::export::{Against, export};
 use etcd_data::facts::Facts;
 use etcd_data::hash::{Flavour, hash_backend, hash_kv};
 use etcd_data::history::history;
 use etcd_data::live::{Keys, LiveKeys, count, get, visit};
 use etcd_data::records::{Records, TailRecord, Visit};
-use etcd_data::restore::options::{DigestRule, Token};
+use etcd_data::restore::options::Token;
 use etcd_data::restore::{Options, Plan, RestoreError, restore};
 use etcd_data::soundness::{Finding, check};
 use etcd_data::tables::Lease;
@@ -275,7 +275,7 @@ fn what_is_built_of_layers_is_byte_for_byte_what_is_built_of_one_file() {
 
         let exported = |name: &str, source| {
             let path = folder.path().join(name);
-            let exported = export(source, Some(at), DigestRule::MustMatch, &path, &mut |_| {}).unwrap();
+            let exported = export(source, Some(at), &Against::default(), &path, &mut |_| {}).unwrap();
             (exported.hash, exported.records, fs::read(path).unwrap())
         };
         let (one, two) = (exported("layers.db", &database), exported("file.db", &file));

@@ -1,0 +1,58 @@
+//! Which object is to blame when a point could not be read.
+//!
+//! Objects are compared with what they say of themselves when they are opened, but what is in the middle of one is
+//! only seen by whoever reads it. Then the point may still be reached without that object.
+
+use etcd_data::bolt_file;
+use etcd_data::restore::RestoreError;
+use etcd_data::view::ViewError;
+use etcd_data::{Error, Kind, Revision};
+use store::Key;
+
+use crate::agree::{Agreed, Opened};
+
+impl Agreed {
+    /// The object whose fault it is that nothing was built, and what is wrong with it; nothing if it is no object's.
+    pub fn culprit(&self, error: &RestoreError) -> Option<(Key, String)> {
+        let key = self.culprit_of_building(error)?;
+        Some((key.clone(), innermost(error)))
+    }
+
+    fn culprit_of_building(&self, error: &RestoreError) -> Option<&Key> {
+        match error {
+            RestoreError::Source(error) | RestoreError::View(ViewError::Data(error)) => self.culprit_of_reading(error),
+            RestoreError::Digest | RestoreError::Table(_) | RestoreError::View(ViewError::Table(_)) => self.snapshot(),
+            RestoreError::Hole { missing, .. } => Some(self.holder(*missing)),
+            _ => None,
+        }
+    }
+
+    fn culprit_of_reading(&self, error: &Error) -> Option<&Key> {
+        match error {
+            Error::Elsewhere { place, kind: Kind::Corrupt | Kind::Missing, .. } => {
+                self.plan.objects().map(|entry| &entry.key).find(|key| key.as_str() == place)
+            }
+            // These tell no place, because only one thing here is a database file.
+            Error::Bolt(bolt_file::Error::Corrupt(_)) | Error::Record { .. } => self.snapshot(),
+            _ => None,
+        }
+    }
+
+    /// The full, if it is a snapshot.
+    fn snapshot(&self) -> Option<&Key> {
+        let key = &self.plan.base.key;
+        matches!(self.objects.get(key), Some(Opened::Snapshot { .. })).then_some(key)
+    }
+
+    /// The object that should have had `revision`.
+    fn holder(&self, revision: Revision) -> &Key {
+        let holds = |part: &&crate::plan::Part| (part.take.from..=part.take.to).contains(&revision);
+        self.plan.deltas.iter().find(holds).map_or(&self.plan.base.key, |part| &part.entry.key)
+    }
+}
+
+/// What went wrong in the end: the causes before only tell where.
+fn innermost(error: &dyn std::error::Error) -> String {
+    let deeper = std::iter::successors(Some(error), |error| error.source());
+    deeper.last().map(ToString::to_string).unwrap_or_default()
+}
