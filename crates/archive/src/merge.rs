@@ -1,25 +1,28 @@
 //! Carrying out a merge: several deltas become one, or a chain becomes a full. etcd has no part in it.
 //!
 //! What is made appears in one step, under a name that says what is in it, and nothing that it is made of is touched:
-//! whoever reads meanwhile finds one or the other, and a merge that dies has never been.
+//! whoever reads meanwhile finds one or the other, and a merge that dies has never been. What is made of encrypted
+//! objects is encrypted.
 
 use std::ops::ControlFlow;
 
 use etcd_data::compaction::{Rules, Survivors};
 use etcd_data::database::RevisionRange;
 use etcd_data::{Database, Revision, Tables};
+use jiff::Timestamp;
 use store::Key;
 
-use crate::agree::{Opened, told};
+use crate::agree::{Agreed, Opened, told};
 use crate::archive::Archive;
 use crate::closing::{Closing, Compaction};
+use crate::encryption::WritingKey;
 use crate::entry::Entry;
-use crate::error::Error;
+use crate::error::{Error, ObjectError};
 use crate::header::{FORMAT, Header, Kind, PROGRAM};
-use crate::merge_plan::{Merge, NewFull};
-use crate::name::Name;
+use crate::merge_plan::{Merge, MergePlan, MergePolicy, NewFull};
+use crate::name::{FullForm, FullName, Name};
 use crate::object::{Object, WriteSettings, Written};
-use crate::plan::Part;
+use crate::plan::{Known, Part};
 use crate::publish::{Making, Writing, unwritten};
 
 /// An object that was made of others.
@@ -32,6 +35,30 @@ pub struct Made {
 }
 
 impl Archive {
+    /// What is due at `now`. When the changes of merged deltas were seen is asked of themselves: they were written later.
+    pub fn due(&self, policy: &MergePolicy, now: Timestamp) -> Result<MergePlan, Error> {
+        let mut known = Known { parents: self.parents.clone(), ..Known::default() };
+        let merged = self.catalogue().entries().filter(|entry| entry.level() > Some(0));
+        for (entry, header) in self.headers(merged) {
+            match header {
+                Ok(header) => drop(known.seen.insert(entry.key.clone(), header.seen.1)),
+                // Whoever restores does without it, so what it was made of is merged once more, around it.
+                Err(error) if is_lost(&error) => drop(known.without.insert(entry.key.clone())),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(MergePlan::choose(self.catalogue(), policy, &known, now))
+    }
+
+    /// The full that `agreed` can be put together to. Nothing if that point is a full already.
+    pub fn full_of(&self, agreed: &Agreed) -> Option<NewFull> {
+        let Part { entry: last, .. } = agreed.plan.deltas.last()?;
+        let Some(Opened::Ours { object, .. }) = agreed.objects.get(&last.key) else { return None };
+        let (revision, time) = (agreed.plan.target?, object.header().seen.1);
+        let name = FullName { revision, time, form: FullForm::Logical };
+        Some(NewFull { into: Name::Full(last.lineage.clone()?, name), plan: agreed.plan.clone() })
+    }
+
     /// Makes the delta that `merge` wants.
     pub fn merge(&self, merge: &Merge, writing: &Writing<'_>) -> Result<Made, Error> {
         let sources = self.open_sources(merge, writing)?;
@@ -55,7 +82,7 @@ impl Archive {
             let told = object.closing().map_err(|source| damaged(object, source))?;
             follow(&mut closing, told, *take);
         }
-        self.make(&merge.into, header, WriteSettings::delta(), writing, |making, key| {
+        self.make(&merge.into, header, WriteSettings::delta(), &self.closed_as(last, writing)?, |making, key| {
             push_all(&database, None, making, key)?;
             Ok((closing, None))
         })
@@ -93,7 +120,7 @@ impl Archive {
             }
             None => None,
         };
-        self.make(&full.into, header, WriteSettings::full(), writing, |making, key| {
+        self.make(&full.into, header, WriteSettings::full(), &self.closed_as(last, writing)?, |making, key| {
             push_all(&point.database, survivors.as_ref(), making, key)?;
             Ok((closing, Some(tables)))
         })
@@ -127,6 +154,18 @@ impl Archive {
         Ok(merge.sources.iter().filter_map(open).collect())
     }
 
+    /// How to write what is made of `source`: to be read by those who can read that, if nobody else is named.
+    fn closed_as<'w>(&self, source: &Object, writing: &Writing<'w>) -> Result<Writing<'w>, Error> {
+        let mut writing = writing.clone();
+        if let (None, Some(encryption)) = (&writing.archive_key, &source.header().encryption) {
+            let recipients = encryption.recipients.clone();
+            let key = self.keys.archive_key(encryption.archive_key);
+            let key = key.ok_or_else(|| damaged(source, ObjectError::NoKey { recipients: recipients.clone() }))?;
+            writing.archive_key = Some(WritingKey { key, recipients });
+        }
+        Ok(writing)
+    }
+
     /// What an object says that ends as `last` does.
     fn header_of(&self, last: &Object, writing: &Writing<'_>) -> Header {
         Header {
@@ -140,7 +179,12 @@ impl Archive {
     }
 }
 
-fn damaged(object: &Object, source: crate::error::ObjectError) -> Error {
+/// Whether an object is of no use, and not just out of reach.
+fn is_lost(error: &Error) -> bool {
+    matches!(error.kind(), etcd_data::Kind::Corrupt | etcd_data::Kind::Missing)
+}
+
+fn damaged(object: &Object, source: ObjectError) -> Error {
     match Key::parse(object.place()) {
         Ok(key) => Error::Object { key, source },
         Err(_) => Error::Data(etcd_data::Error::NoKeySpace),

@@ -14,7 +14,7 @@ use store::{Fault, Key, Put, StoreError};
 
 use crate::archive::Archive;
 use crate::closing::Closing;
-use crate::encryption::ArchiveKey;
+use crate::encryption::WritingKey;
 use crate::error::Error;
 use crate::header::Header;
 use crate::name::Name;
@@ -27,8 +27,8 @@ pub struct Writing<'a> {
     pub now: Timestamp,
     /// The folder for scratch files.
     pub scratch: &'a Path,
-    /// The key that their own keys are wrapped with, and who can open it. Nothing if they are not encrypted.
-    pub archive_key: Option<(&'a ArchiveKey, Vec<String>)>,
+    /// The key that they are encrypted with. Nothing if they are not, or as what they are made of is.
+    pub archive_key: Option<WritingKey>,
 }
 
 /// An object in the making, on its way to the store.
@@ -72,7 +72,7 @@ fn make(
     writing: &Writing<'_>,
     fill: impl FnOnce(&mut Making<'_>) -> Result<(Closing, Option<Tables>), Error>,
 ) -> Result<Written, Error> {
-    let sealed = writing.archive_key.as_ref().map(|(key, recipients)| key.data_key(recipients.clone()));
+    let sealed = writing.archive_key.as_ref().map(|WritingKey { key, recipients }| key.data_key(recipients.clone()));
     let (data_key, encryption) = sealed.unzip();
     let header = Header { encryption, ..header };
     let settings = WriteSettings { scratch: writing.scratch.into(), ..settings };

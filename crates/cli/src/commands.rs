@@ -10,6 +10,7 @@ pub mod history;
 pub mod inspect;
 pub mod keys;
 pub mod man;
+pub mod merge;
 pub mod points;
 pub mod restore;
 pub mod undo;
@@ -28,6 +29,7 @@ use crate::ui::Ui;
 pub enum Command {
     Inspect(inspect::Args),
     Points(points::Args),
+    Merge(merge::Args),
     Verify(verify::Args),
     Hashkv(hashkv::Args),
     Keys(keys::Args),
@@ -48,6 +50,7 @@ impl Command {
         match self {
             Self::Inspect(args) => inspect::run(ui, &args),
             Self::Points(args) => points::run(ui, &args),
+            Self::Merge(args) => merge::run(ui, &args),
             Self::Verify(args) => verify::run(ui, &args),
             Self::Hashkv(args) => hashkv::run(ui, &args),
             Self::Keys(args) => keys::run(ui, &args),
@@ -80,6 +83,7 @@ pub fn json_output(name: &str) -> Option<JsonOutput> {
     match name {
         "inspect" => of::<inspect::Inspection>(),
         "points" => of::<points::Listing>(),
+        "merge" => of::<merge::Merging>(),
         "verify" => of::<verify::Verdict>(),
         "hashkv" => of::<hashkv::Hash>(),
         "keys" => of::<Vec<keys::Listed>>(),

@@ -72,6 +72,16 @@ impl Ui {
         Ok(self.out.flush()?)
     }
 
+    /// Says that a part of what was asked failed. The rest goes on, and the command does not end well.
+    pub fn failed(&mut self, failure: &Failure) -> Result<(), Failure> {
+        self.finish()?;
+        self.exit_so_far = Exit::Findings;
+        if let Failure::Said { message, causes, hint, .. } = failure {
+            complain(message, causes, hint.as_deref());
+        }
+        Ok(())
+    }
+
     /// Says something beside the result.
     pub fn note(&mut self, text: impl std::fmt::Display) -> Result<(), Failure> {
         self.finish()?;
