@@ -19,6 +19,8 @@ use store::{Bag, Credentials, Environment, Fault, Flavour, Settings};
 
 use crate::archive_failure::{fault_failure, key_failure};
 use crate::failure::Failure;
+use crate::key_services::KeyServiceArgs;
+use crate::passphrase;
 use crate::source::Location;
 
 /// How an archive is found, reached and unlocked.
@@ -114,6 +116,8 @@ pub struct KeyArgs {
     /// A file with a key of 32 bytes, in hexadecimal or base64; may be given several times
     #[arg(long = "key-file", value_name = "FILE")]
     key_files: Vec<PathBuf>,
+    #[command(flatten)]
+    services: KeyServiceArgs,
 }
 
 impl ArchiveArgs {
@@ -183,13 +187,20 @@ impl StoreArgs {
 }
 
 impl KeyArgs {
-    /// The keys that were given.
-    pub fn keyring(&self) -> Result<Keyring, Failure> {
+    /// The keys that were given. Services and people are asked when nothing else opens an archive.
+    pub fn keyring(&self, settings: &Settings) -> Result<Keyring, Failure> {
         let mut keyring = Keyring::new();
-        if let Some(path) = &self.passphrase_file {
-            let passphrase = read_secret(path)?;
-            keyring.ask(Arc::new(move |_: &str| Ok(passphrase.clone().into())));
+        match &self.passphrase_file {
+            Some(path) => {
+                let passphrase = read_secret(path)?;
+                keyring.ask(Arc::new(move |_: &str| Ok(passphrase.clone().into())));
+            }
+            None if passphrase::somebody_is_there() => {
+                keyring.ask(Arc::new(|what: &str| Ok(passphrase::ask(what)?.into())));
+            }
+            None => {}
         }
+        self.services.add_to(&mut keyring, settings)?;
         for path in &self.identities {
             keyring.add_age_file(path).map_err(|error| key_failure(&error))?;
         }
@@ -217,7 +228,7 @@ fn read_secret(path: &Path) -> Result<String, Failure> {
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
-fn read_text(path: &Path) -> Result<String, Failure> {
+pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
     fs::read_to_string(path)
         .map_err(|error| Failure::because(kind_of(&error), format!("cannot read {}", path.display()), &error))
 }

@@ -193,7 +193,8 @@ fn because_of_store(failed: &archive::read_at::ReadFailed) -> Option<Failure> {
     failed.source.downcast_ref::<StoreError>().map(store_failure)
 }
 
-const KEY_FLAGS: &str = "--identity, --passphrase-file and --key-file name files with keys";
+const KEY_FLAGS: &str =
+    "--identity, --passphrase-file and --key-file name files with keys; --kms-region and --vault-address name services";
 
 /// Says why a key is of no use, or is missing.
 pub fn key_failure(error: &KeyError) -> Failure {

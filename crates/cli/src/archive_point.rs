@@ -70,12 +70,13 @@ fn open_in(
 pub fn open_archive(source: &SourceArgs) -> Result<OpenArchive, Failure> {
     let args = &source.archive;
     let _reading = Reading::begin("listing", 0);
-    let keyring = Arc::new(args.keys.keyring()?);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::because(Kind::Unavailable, "cannot begin", &error))?;
     let failed = |error: Error| archive_failure(&Asked { source, at: None, archive: None }, &error);
     let url = url(&source.src)?;
-    let store = store::open(&url, &args.store.settings(&source.src)?).map_err(|error| failed(error.into()))?;
+    let settings = args.store.settings(&source.src)?;
+    let keyring = Arc::new(args.keys.keyring(&settings)?);
+    let store = store::open(&url, &settings).map_err(|error| failed(error.into()))?;
     let mut archive = Archive::open(store, runtime.handle().clone(), &args.which(), keyless()).map_err(failed)?;
     let unlocking = archive.unlock_with(keyring);
     let wanted = Wanted { lineage: args.lineage.clone(), ..Wanted::default() };

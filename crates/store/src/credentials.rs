@@ -3,7 +3,7 @@
 //! Whatever comes from files is read again when the files change: secrets are rotated while programs run. Nothing here
 //! shows a secret, in no error and not when it is printed for debugging.
 
-pub(crate) mod aws;
+pub mod aws;
 pub(crate) mod azure;
 pub mod gardener;
 pub(crate) mod gcp;

@@ -64,28 +64,34 @@ pub(crate) struct Answer {
 /// What an answer other than an object is allowed to be long.
 pub(crate) const MAX_ANSWER_BYTES: u64 = 16 << 20;
 
-impl Http {
-    /// Connections by way of `network`.
-    pub(crate) fn new(network: &Network) -> Result<Self, Fault> {
+impl Network {
+    /// A client that reaches servers this way.
+    pub fn client(&self) -> Result<reqwest::Client, Fault> {
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("refloat/", env!("CARGO_PKG_VERSION")))
             .redirect(redirect::Policy::none())
-            .connect_timeout(network.connect_timeout)
-            .read_timeout(network.silence_timeout)
-            .tls_danger_accept_invalid_certs(network.insecure_skip_verify);
-        for pem in &network.ca_pem {
+            .connect_timeout(self.connect_timeout)
+            .read_timeout(self.silence_timeout)
+            .tls_danger_accept_invalid_certs(self.insecure_skip_verify);
+        for pem in &self.ca_pem {
             let invalid = |_| Fault::Invalid("the certificates to trust are not PEM".into());
             let certificates = Certificate::from_pem_bundle(pem.as_bytes()).map_err(invalid)?;
             builder = builder.tls_certs_merge(certificates);
         }
-        if let Some(proxy) = &network.proxy {
+        if let Some(proxy) = &self.proxy {
             // The reason could repeat a password.
             let invalid = |_| Fault::Invalid("the proxy is not a URL".into());
-            let exceptions = network.no_proxy.as_deref().and_then(NoProxy::from_string);
+            let exceptions = self.no_proxy.as_deref().and_then(NoProxy::from_string);
             builder = builder.proxy(Proxy::all(proxy.reveal()).map_err(invalid)?.no_proxy(exceptions));
         }
-        let client = builder.build().map_err(|error| Fault::Invalid(chain(&error)))?;
-        Ok(Self { client, silence_timeout: network.silence_timeout })
+        builder.build().map_err(|error| Fault::Invalid(chain(&error)))
+    }
+}
+
+impl Http {
+    /// Connections by way of `network`.
+    pub(crate) fn new(network: &Network) -> Result<Self, Fault> {
+        Ok(Self { client: network.client()?, silence_timeout: network.silence_timeout })
     }
 
     /// Sends a request and reads the answer, which may be `limit` bytes long.

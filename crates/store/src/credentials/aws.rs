@@ -17,6 +17,32 @@ use crate::http::Network;
 use crate::secret::Secret;
 use crate::settings::Settings;
 
+/// What requests to AWS are signed with at a moment.
+#[derive(Debug, Clone)]
+pub struct AwsKey {
+    /// The id of the access key.
+    pub id: String,
+    /// The access key.
+    pub secret: Secret,
+    /// The token of a session, if it is for one.
+    pub token: Option<Secret>,
+}
+
+/// The key that `settings` lead to now, for requests to other services of AWS in `region`.
+pub async fn key_of_now(settings: &Settings, region: &str) -> Result<AwsKey, Fault> {
+    let key = AwsKeys::of(settings, region)?.get().await?;
+    let key = key.ok_or_else(|| Fault::Credentials("there are none, because none are to be used".into()))?;
+    let token = key.token.as_deref().map(Secret::new);
+    Ok(AwsKey { id: key.key_id.clone(), secret: Secret::new(&key.secret_key), token })
+}
+
+/// The region that the environment or the shared files name.
+pub fn region_of(settings: &Settings) -> Option<String> {
+    let named = settings.region.clone();
+    let named = named.or_else(|| settings.environment.first(&["AWS_REGION", "AWS_DEFAULT_REGION"]).map(Into::into));
+    named.or_else(|| of_shared_config(settings).0)
+}
+
 /// Keys, from wherever.
 #[derive(Debug)]
 pub(crate) struct AwsKeys(Source<AwsCredential>);
