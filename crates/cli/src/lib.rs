@@ -27,6 +27,7 @@ pub mod point;
 pub mod progress;
 pub mod quoted;
 pub mod reference;
+pub mod snapshot_for;
 pub mod source;
 pub mod table;
 pub mod ui;

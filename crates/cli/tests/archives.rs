@@ -143,3 +143,47 @@ fn a_hole_before_a_full_that_has_its_history_is_none() {
         }
     }
 }
+
+#[test]
+fn a_point_is_exported_to_where_other_systems_look_for_it() {
+    let archive = fixtures::path("etcdbrctl/small-3.5.30");
+    let archive = archive.to_str().unwrap();
+    for (system, container) in
+        [("etcdbrctl", "none"), ("etcdbrctl", "lzw"), ("k3s", "none"), ("k3s", "zip"), ("openshift", "none")]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let there = folder.path().join("backups");
+        let output = ["--output", there.to_str().unwrap(), "--for", system, "--container", container];
+        let args = [&["export", archive, "--at", "257", "--node", "n0"], &output[..]].concat();
+        let (dry, code) = refloat(&[&args[..], &["--dry-run"]].concat());
+        assert_eq!((&dry["hash"], code), (&Value::Null, 0));
+        assert!(!there.exists(), "{system}");
+
+        let (told, code) = refloat(&args);
+        assert_eq!((told["revision"].as_i64(), code), (Some(257), 0));
+        let path = Path::new(told["path"].as_str().unwrap());
+        assert_eq!(path.metadata().unwrap().len(), told["stored_bytes"].as_u64().unwrap());
+        assert_eq!(refloat(&["hashkv", path.to_str().unwrap()]).0["hash"], told["hash"]);
+        let (points, code) = refloat(&["points", there.to_str().unwrap(), "--long"]);
+        assert_eq!((points["layout"].as_str(), code), (Some(system), 0), "{points}");
+        assert_eq!(points["points"][0]["revision"], 257);
+        assert_eq!(points["points"].as_array().unwrap().len(), 1);
+        let left = |folder: &Path| std::fs::read_dir(folder).unwrap().count();
+        assert_eq!(left(path.parent().unwrap()), 1, "{system}");
+    }
+}
+
+#[test]
+fn a_container_that_a_system_does_not_read_is_refused() {
+    let archive = fixtures::path("etcdbrctl/small-3.5.30");
+    let folder = tempfile::tempdir().unwrap();
+    for (system, container) in [("etcdbrctl", "zip"), ("k3s", "gzip"), ("openshift", "zlib")] {
+        let args = ["--output", "backups", "--for", system, "--container", container];
+        let mut command = Command::new(env!("CARGO_BIN_EXE_refloat"));
+        let output = command.arg("export").arg(&archive).args(args).current_dir(&folder).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(&format!("does not read snapshots in {container}")), "{said}");
+        assert_eq!(output.status.code(), Some(2));
+        assert!(!folder.path().join("backups").exists());
+    }
+}

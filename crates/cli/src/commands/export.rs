@@ -1,19 +1,21 @@
 //! `refloat export`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use etcd_data::Database;
 use etcd_data::export::{Against, Exported, export};
 use etcd_data::restore::{Progress, RestoreError};
 use etcd_data::view::Horizon;
+use etcd_data::{Database, Revision};
+use jiff::Timestamp;
 
-use crate::build_failure::{file_failure, in_the_way};
+use crate::build_failure::file_failure;
 use crate::building::{AnchorJson, BuildArgs, PlanJson, built_from, plan_text, word};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::json::documented;
 use crate::opened::Opened;
 use crate::progress::Bar;
+use crate::snapshot_for::{Place, SnapshotForArgs};
 use crate::source::out_of_view;
 use crate::table::{Table, bytes};
 use crate::ui::{Format, FormatArgs, Ui};
@@ -28,6 +30,8 @@ pub struct Args {
     /// The file to write; there must be none yet
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
+    #[command(flatten)]
+    form: SnapshotForArgs,
     #[command(flatten)]
     format: FormatArgs,
 }
@@ -51,6 +55,8 @@ documented! {
         pub size_bytes: Option<u64>,
         /// The digest at its end, in hexadecimal; null in a dry run.
         pub sha256: Option<String>,
+        /// The size of the file, which is smaller where it is wrapped; null in a dry run.
+        pub stored_bytes: Option<u64>,
         /// What a live member answered of it, and what was written gives too; null if the archive has no such answer.
         pub anchor: Option<AnchorJson>,
         /// What is read of an archive; null if SRC is none.
@@ -61,21 +67,15 @@ documented! {
 /// Writes it.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let source = args.build.open(ui, &args.output)?;
-    if args.output.symlink_metadata().is_ok() {
-        return Err(in_the_way(&args.output));
-    }
-    let (source, exported) = match args.build.dry_run {
-        true => (source, None),
-        false => {
-            let write = |_: &mut Ui, source: &Opened| Ok(write(args, source));
-            let (source, exported) = args.build.carry_out(ui, &args.output, source, file_failure, write)?;
-            (source, Some(exported))
-        }
-    };
-    let file = ExportedFile::of(args, &source, exported.as_ref())?;
+    let write = |_: &mut Ui, source: &Opened| write(args, source);
+    let (source, done) = args.build.carry_out(ui, &args.output, source, file_failure, write)?;
+    let file = ExportedFile::of(args, &source, &done)?;
     match args.format.format {
         Format::Json => ui.json(&file)?,
-        Format::Text => ui.line(file.text(&source))?,
+        Format::Text => ui.line(file.text(&source, &done.place))?,
+    }
+    if let Some(lacks) = done.place.lacks {
+        ui.note(format_args!("note: {lacks}"))?;
     }
     Ok(ui.exit_so_far)
 }
@@ -85,32 +85,59 @@ fn contents(args: &Args, source: &Opened) -> Database {
     if args.build.whole_history { source.database.clone() } else { source.as_it_was() }
 }
 
-fn write(args: &Args, source: &Opened) -> Result<Exported, RestoreError> {
+/// Where it goes, and what was written if it is no dry run.
+struct Done {
+    place: Place,
+    exported: Option<Exported>,
+    stored_bytes: Option<u64>,
+}
+
+fn write(args: &Args, source: &Opened) -> Result<Result<Done, RestoreError>, Failure> {
+    let place = args.form.place(&args.output, revision(args, source)?, Timestamp::now())?;
+    if args.build.dry_run {
+        return Ok(Ok(Done { place, exported: None, stored_bytes: None }));
+    }
+    let draft = place.begin()?;
+    let exported = match write_plain(args, source, &draft.plain) {
+        Ok(exported) => exported,
+        Err(error) => return Ok(Err(error)),
+    };
+    let stored_bytes = Some(draft.finish()?);
+    Ok(Ok(Done { place, exported: Some(exported), stored_bytes }))
+}
+
+fn revision(args: &Args, source: &Opened) -> Result<Revision, Failure> {
+    let refused = |error| out_of_view(&source.shown, &error);
+    Horizon::of(&contents(args, source)).map_err(refused)?.at(source.at).map_err(refused)
+}
+
+fn write_plain(args: &Args, source: &Opened, path: &Path) -> Result<Exported, RestoreError> {
     let mut bar = Bar::new("exporting");
     let mut progress = |progress: Progress| bar.show(word(progress.step), progress.done_bytes, progress.of_bytes);
     let against = Against { digest: args.build.digest_rule(), anchored: args.build.anchored(source) };
-    export(&contents(args, source), source.at, &against, &args.output, &mut progress)
+    export(&contents(args, source), source.at, &against, path, &mut progress)
 }
 
 impl ExportedFile {
-    fn of(args: &Args, source: &Opened, exported: Option<&Exported>) -> Result<Self, Failure> {
-        let refused = |error| out_of_view(&source.shown, &error);
-        let horizon = Horizon::of(&contents(args, source)).map_err(refused)?;
+    fn of(args: &Args, source: &Opened, done: &Done) -> Result<Self, Failure> {
+        let exported = done.exported.as_ref();
+        let horizon = Horizon::of(&contents(args, source)).map_err(|error| out_of_view(&source.shown, &error))?;
         Ok(Self {
             dry_run: exported.is_none(),
-            path: args.output.display().to_string(),
-            revision: horizon.at(source.at).map_err(refused)?.0,
+            path: done.place.path.display().to_string(),
+            revision: revision(args, source)?.0,
             hash: exported.map(|exported| exported.hash.hash),
             compact_revision: horizon.compact.map_or(-1, |revision| revision.0),
             records: exported.map(|exported| exported.records),
             size_bytes: exported.map(|exported| exported.size_bytes),
             sha256: exported.map(|exported| hex(&exported.sha256)),
+            stored_bytes: done.stored_bytes,
             anchor: args.build.anchor(source),
             plan: source.point().map(PlanJson::of),
         })
     }
 
-    fn text(&self, source: &Opened) -> String {
+    fn text(&self, source: &Opened, place: &Place) -> String {
         let mut table = Table::default();
         table.fact("from", built_from(source, self.revision));
         table.fact("to", &self.path);
@@ -126,7 +153,7 @@ impl ExportedFile {
         if let Some(anchor) = &self.anchor {
             table.fact("proven", anchor.text());
         }
-        table.fact("restore it", format!("etcdutl snapshot restore {}, or refloat restore", self.path));
+        table.fact("restore it", &place.restore_it);
         table.to_string()
     }
 }
