@@ -1,4 +1,6 @@
-//! A store that fails as stores do, driven by a seed: the same seed, asked the same, fails the same.
+//! A store that fails as stores do, driven by a seed: the same seed, asked the same, fails the same. What happens to a
+//! request hangs on what it is about and on how often that was asked about before, so threads that ask at once do not
+//! change each other's fate.
 //!
 //! | What goes wrong | What the store did |
 //! |---|---|
@@ -12,8 +14,9 @@
 //!
 //! Stalls wait on tokio's clock, which tests pause. What a store keeps by time (retention) follows [`ManualClock`].
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -111,7 +114,8 @@ pub struct FaultyStore {
     inner: Arc<dyn Store>,
     faults: Faults,
     seed: u64,
-    dice: Mutex<StdRng>,
+    /// How often was asked about what.
+    asked: Mutex<HashMap<String, u64>>,
     injected: Mutex<Injected>,
     recent: Mutex<VecDeque<Change>>,
     is_cut_off: AtomicBool,
@@ -144,7 +148,7 @@ impl FaultyStore {
             inner,
             faults,
             seed,
-            dice: Mutex::new(StdRng::seed_from_u64(seed)),
+            asked: Mutex::default(),
             injected: Mutex::default(),
             recent: Mutex::default(),
             is_cut_off: AtomicBool::new(false),
@@ -161,19 +165,26 @@ impl FaultyStore {
         self.is_cut_off.store(is_cut_off, Ordering::SeqCst);
     }
 
-    fn chance(&self, likelihood: f64) -> bool {
-        likelihood > 0.0 && self.dice.lock().unwrap().random_bool(likelihood)
+    /// The dice for the next request about `subject`.
+    fn dice(&self, subject: &str) -> StdRng {
+        let mut asked = self.asked.lock().unwrap();
+        let times = asked.entry(subject.to_owned()).or_default();
+        *times += 1;
+        let mut hasher = DefaultHasher::new();
+        (self.seed, subject, *times).hash(&mut hasher);
+        StdRng::seed_from_u64(hasher.finish())
+    }
+
+    fn chance(&self, subject: &str, likelihood: f64) -> bool {
+        likelihood > 0.0 && self.dice(subject).random_bool(likelihood)
     }
 
     fn count(&self, add: impl FnOnce(&mut Injected)) {
         add(&mut self.injected.lock().unwrap());
     }
 
-    fn roll(&self) -> Event {
-        let (number, part): (f64, f64) = {
-            let mut dice = self.dice.lock().unwrap();
-            (dice.random(), dice.random())
-        };
+    fn roll(&self, subject: &str) -> Event {
+        let (number, part): (f64, f64) = self.dice(subject).random();
         let faults = &self.faults;
         let mut border = faults.failure;
         if number < border {
@@ -194,9 +205,10 @@ impl FaultyStore {
         Event::Fine
     }
 
-    /// Carries a request out, or not.
+    /// Carries a request about `subject` out, or not.
     async fn ask<T>(
         &self,
+        subject: &str,
         key: Option<&Key>,
         request: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
@@ -209,7 +221,7 @@ impl FaultyStore {
             self.count(|injected| injected.cut_off += 1);
             return fails("cut off");
         }
-        match self.roll() {
+        match self.roll(subject) {
             Event::Fine => request.await,
             Event::Fails => {
                 self.count(|injected| injected.failures += 1);
@@ -217,7 +229,7 @@ impl FaultyStore {
             }
             Event::IsThrottled => {
                 self.count(|injected| injected.throttlings += 1);
-                let after = self.chance(0.5).then_some(Duration::from_secs(1));
+                let after = self.chance(subject, 0.5).then_some(Duration::from_secs(1));
                 Err(Fault::Throttled { after }.at("asking", self.inner.place(), key))
             }
             Event::LosesItsAnswer => {
@@ -258,13 +270,13 @@ impl FaultyStore {
         let there = self.inner.head(key).await.ok();
         let deleting = async {
             let one = std::slice::from_ref(key);
-            if self.chance(self.faults.double_deletion) {
+            if self.chance(key.as_str(), self.faults.double_deletion) {
                 self.count(|injected| injected.double_deletions += 1);
                 drop(self.inner.delete(one).await);
             }
             self.inner.delete(one).await.pop().unwrap()
         };
-        let result = self.ask(Some(key), deleting).await;
+        let result = self.ask(key.as_str(), Some(key), deleting).await;
         if let Some(info) = there
             && self.inner.head(key).await.is_err()
         {
@@ -315,20 +327,20 @@ impl Store for FaultyStore {
     }
 
     async fn put(&self, key: &Key, bytes: Bytes, put: &Put) -> Result<Tag, StoreError> {
-        self.ask(Some(key), self.write(key, self.inner.put(key, bytes, put))).await
+        self.ask(key.as_str(), Some(key), self.write(key, self.inner.put(key, bytes, put))).await
     }
 
     async fn get(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StoreError> {
-        self.ask(Some(key), self.inner.get(key, range)).await
+        self.ask(key.as_str(), Some(key), self.inner.get(key, range)).await
     }
 
     async fn head(&self, key: &Key) -> Result<Info, StoreError> {
-        self.ask(Some(key), self.inner.head(key)).await
+        self.ask(key.as_str(), Some(key), self.inner.head(key)).await
     }
 
     async fn list(&self, listing: &Listing) -> Result<Page, StoreError> {
-        let mut page = self.ask(None, self.inner.list(listing)).await?;
-        if self.chance(self.faults.stale_listing) {
+        let mut page = self.ask(&listing.prefix, None, self.inner.list(listing)).await?;
+        if self.chance(&listing.prefix, self.faults.stale_listing) {
             self.count(|injected| injected.stale_listings += 1);
             self.let_lag(listing, &mut page);
         }
@@ -344,15 +356,16 @@ impl Store for FaultyStore {
     }
 
     async fn begin(&self, key: &Key, put: &Put) -> Result<Upload, StoreError> {
-        self.ask(Some(key), self.inner.begin(key, put)).await
+        self.ask(key.as_str(), Some(key), self.inner.begin(key, put)).await
     }
 
     async fn put_part(&self, upload: &Upload, index: u32, bytes: Bytes) -> Result<Part, StoreError> {
-        if self.chance(self.faults.forgotten_upload) {
+        let subject = format!("{}, part {index}", upload.key);
+        if self.chance(&subject, self.faults.forgotten_upload) {
             self.count(|injected| injected.forgotten_uploads += 1);
             self.inner.abort(upload).await?;
         }
-        self.ask(None, self.inner.put_part(upload, index, bytes)).await
+        self.ask(&subject, None, self.inner.put_part(upload, index, bytes)).await
     }
 
     async fn complete(&self, upload: &Upload, parts: &[Part], put: &Put) -> Result<Tag, StoreError> {
@@ -362,19 +375,19 @@ impl Store for FaultyStore {
                 Err(_) => self.inner.complete(upload, parts, put).await,
             }
         };
-        self.ask(None, completing).await
+        self.ask(&upload.key, None, completing).await
     }
 
     async fn abort(&self, upload: &Upload) -> Result<(), StoreError> {
-        self.ask(None, self.inner.abort(upload)).await
+        self.ask(&upload.key, None, self.inner.abort(upload)).await
     }
 
     async fn uploads(&self, prefix: &str) -> Result<Vec<Upload>, StoreError> {
-        self.ask(None, self.inner.uploads(prefix)).await
+        self.ask(prefix, None, self.inner.uploads(prefix)).await
     }
 
     async fn retain(&self, key: &Key, retention: Retention) -> Result<(), StoreError> {
-        self.ask(Some(key), self.inner.retain(key, retention)).await
+        self.ask(key.as_str(), Some(key), self.inner.retain(key, retention)).await
     }
 }
 
