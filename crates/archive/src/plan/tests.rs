@@ -228,7 +228,6 @@ fn a_dry_run_reads_like_this() {
   full   c/20261101T000000Z-00000000/full/00000000000000000130-20261101T000210Z.full
   delta  c/20261101T000000Z-00000000/delta/0/00000000000000000101-00000000000000000150.delta, of which 131 to 150
   delta  c/20261101T000000Z-00000000/delta/0/00000000000000000151-00000000000000000200.delta
-  note: later changes are in the archive, but revisions 201 to 209 are missing; 100 to 200 can be restored
 "
     );
 }
