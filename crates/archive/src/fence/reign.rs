@@ -7,7 +7,8 @@
 //! > before is what it found and went on from, whoever wrote that.
 //!
 //! An object that reaches into the reign counts up to where that begins. An object that is merged from others has the
-//! epoch of the last of them, so merging takes nothing from anybody that is not in what was merged.
+//! epoch of the last of them, which may have begun anywhere in it: that it reigned is certain only of the end. So merging
+//! takes nothing from anybody, neither from what was merged nor from a full that was taken in the middle of that.
 //!
 //! Why not let every epoch reign over those below it: an object of a middle one that arrives late would then take away
 //! what the highest has already gone on from, and leave a hole. For the same reason a writer repeats a put whose outcome
@@ -30,7 +31,8 @@ impl Reigns {
         let mut reigns = Self::default();
         for header in headers {
             let first = match header.kind {
-                Kind::Delta => header.from,
+                Kind::Delta if header.stands_for.is_none() => header.from,
+                Kind::Delta => header.to,
                 // What comes before a full was not written by whoever took it, only read.
                 Kind::Full => Revision(header.to.0.saturating_add(1)),
             };

@@ -214,24 +214,26 @@ fn carry_on(history: &History, mut reached: Revision, target: Revision, known: &
     Some(parts)
 }
 
-/// Deltas that claim what the plan takes elsewhere: of the same level, or crossing an end of what is taken, which
-/// nothing does that was merged. In an archive that had one writer there are none.
+/// Deltas that claim what the plan takes elsewhere: all but those that lie in one of a higher level that is taken, which
+/// are what that was merged from. In an archive that had one writer there are few: what others of less bytes were merged
+/// into, where those are enough.
 pub(crate) fn rivals(history: &History, parts: &[Part]) -> Vec<Entry> {
     let is_rival = |delta: &&Entry| {
         let Some(range) = delta.changes() else { return false };
         let first = parts.partition_point(|part| part.take.to < range.from);
         let mut touched = parts.iter().skip(first).take_while(|part| part.take.from <= range.to).peekable();
         let is_part = touched.clone().any(|part| part.entry.key == delta.key);
-        !is_part && touched.any(|part| part.entry.level() == delta.level() || crosses(&part.entry, range))
+        !is_part && touched.any(|part| !is_source(delta, range, &part.entry))
     };
     let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return Vec::new() };
     let taken = RevisionRange { from: first.take.from, to: last.take.to };
     history.deltas_about(taken).iter().filter(is_rival).cloned().collect()
 }
 
-fn crosses(part: &Entry, range: RevisionRange) -> bool {
-    let is_within = |a: RevisionRange, b: RevisionRange| b.from <= a.from && a.to <= b.to;
-    part.changes().is_some_and(|whole| !is_within(whole, range) && !is_within(range, whole))
+/// Whether `whole` may have been merged from `delta`, among others.
+fn is_source(delta: &Entry, range: RevisionRange, whole: &Entry) -> bool {
+    let is_within = |whole: RevisionRange| whole.from <= range.from && range.to <= whole.to;
+    delta.level() < whole.level() && whole.changes().is_some_and(is_within)
 }
 
 /// A later full whose history goes back to `target`: the nearest, which is the likest to what was there.

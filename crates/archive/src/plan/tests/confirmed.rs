@@ -167,10 +167,44 @@ fn a_rival_of_another_cluster_deposes_nobody() {
 }
 
 #[test]
-fn archives_of_one_writer_have_no_rivals() {
+fn a_writer_that_was_replaced_does_not_interleave_when_only_merged_objects_tell_who_replaced_it() {
+    // Writer 1 woke up and wrote 151-230 after writer 2 had; what that wrote is merged, and its originals are gone.
+    let mut world = World::new("0-100 101-150 151-230 1:151-200 201-250", |object| {
+        if ["1:151-200", "201-250"].contains(&object) { 2 } else { 1 }
+    });
+    world.change("1:151-200", |told| told.header.stands_for = Some(Link([200; 32])));
+    assert_eq!(world.settle(&latest()), "0-100 101-150 1:151-200 201-250");
+    assert_eq!(world.settle(&revision(220)), "0-100 101-150 1:151-200 201-250/201-220");
+}
+
+#[test]
+fn merging_what_two_writers_wrote_takes_no_full_from_the_first() {
+    // Writer 1 took a full at 120, in the middle of what was merged with what writer 2 wrote from 151 on.
+    let mut world =
+        World::new(
+            "0-120 1:101-200 101-150 201-250",
+            |object| {
+                if ["1:101-200", "201-250"].contains(&object) { 2 } else { 1 }
+            },
+        );
+    world.change("1:101-200", |told| told.header.stands_for = Some(Link([200; 32])));
+    assert_eq!(world.settle(&revision(200)), "0-120 1:101-200/121-200");
+    assert_eq!(world.settle(&revision(150)), "0-120 101-150/121-150");
+}
+
+#[test]
+fn archives_of_one_writer_have_no_rivals_but_what_was_merged_of_what_is_taken() {
     let archive = catalogue("0-100 2:101-300 1:101-200 1:201-300 101-150 151-200 201-250 251-300 0-230 301-310");
     for target in 100..=310 {
         let plan = RestorePlan::choose(&archive, &revision(target), &Known::default()).unwrap();
-        assert_eq!(plan.rivals, []);
+        for rival in &plan.rivals {
+            let whole = rival.changes().unwrap();
+            let is_made_of = |part: &Part| {
+                let range = part.entry.changes().unwrap();
+                part.entry.level() < rival.level() && whole.from <= range.from && range.to <= whole.to
+            };
+            assert!(plan.deltas.iter().any(is_made_of), "{target}: {rival:?}");
+        }
+        assert!(plan.rivals.len() <= 2, "{target}");
     }
 }
