@@ -6,6 +6,7 @@
 //! nothing is ever taken for missing because it could not be asked.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use std::thread;
 
 use etcd_data::bolt_file::BoltFile;
 use etcd_data::container::Container;
+use etcd_data::digest::{self, Digest};
 use etcd_data::view::Horizon;
 use etcd_data::{Database, Kind};
 use jiff::Timestamp;
@@ -26,7 +28,7 @@ use crate::fetch::{Remote, Spool, Spooled};
 use crate::layout::etcdbrctl::{Events, lacks_leases};
 use crate::name::FullForm;
 use crate::object::Object;
-use crate::plan::{Contradiction, FullFacts, Known, PlanError, RestorePlan, Target, Told, Wanted};
+use crate::plan::{Contradiction, Fault, FullFacts, Known, PlanError, RestorePlan, Target, Told, Wanted};
 use crate::point::{Answer, At, Covered, Step, TimeSearch};
 use crate::read_at::ReadAt;
 
@@ -78,6 +80,7 @@ impl Archive {
             known: Known { parents: self.parents.clone(), without, ..Known::default() },
             objects: BTreeMap::new(),
             set_aside,
+            suspects: BTreeMap::new(),
         };
         let (target, covered) = desk.look_up(wanted, at)?;
         let wanted = Wanted { target, ..wanted.clone() };
@@ -121,25 +124,41 @@ impl Archive {
         Arc::new(Spooled::new(Remote::new(store, runtime, entry.key.clone(), entry.size_bytes)))
     }
 
-    /// Brings a snapshot to this machine, unwraps it, and opens the database in it.
-    fn open_snapshot(&self, entry: &Entry, scratch: &Path) -> Result<Database, Error> {
+    /// Brings a snapshot to this machine, unwraps it, and opens the database in it. Its pages have no digest of their
+    /// own, so all of it is compared with what is `told` beside it, and with what it ends with, before any is believed.
+    fn open_snapshot(&self, entry: &Entry, told: Option<&Told>, scratch: &Path) -> Result<Database, Error> {
         let refused = |source| Error::Snapshot { key: entry.key.clone(), source };
+        let opened = |file: File| {
+            require_told(&file, told)?;
+            unwrap(file, scratch)
+        };
         let near = self.store.file(&entry.key);
         let far = match near {
-            Some(file) => return unwrap(file, scratch).map_err(refused),
+            Some(file) => return opened(file).map_err(refused),
             None => self.far(entry),
         };
         let kept = |source| Error::Scratch { folder: scratch.into(), source };
         let _spool = Spool::begin(vec![Arc::clone(&far)], scratch).map_err(kept)?;
         let brought = far.whole().map_err(SnapshotError::from);
         let file = brought.and_then(|file| file.try_clone().map_err(SnapshotError::Look)).map_err(refused)?;
-        unwrap(file, scratch).map_err(refused)
+        opened(file).map_err(refused)
     }
 }
 
-fn unwrap(file: std::fs::File, scratch: &Path) -> Result<Database, SnapshotError> {
+/// Refuses a file that is not what is told beside it.
+fn require_told(file: &File, told: Option<&Told>) -> Result<(), SnapshotError> {
+    let Some(told) = told else { return Ok(()) };
+    let size = file.metadata().map_err(SnapshotError::Look)?.len();
+    let found = digest::sha256(file, size).map_err(SnapshotError::Look)?;
+    if found == told.digest { Ok(()) } else { Err(SnapshotError::Digest) }
+}
+
+fn unwrap(file: File, scratch: &Path) -> Result<Database, SnapshotError> {
     let container = Container::detect(&file).map_err(SnapshotError::Look)?;
     let file = container.expand(&file, scratch)?.unwrap_or(file);
+    if let Digest::Differs { .. } = digest::check(&file).map_err(SnapshotError::Look)? {
+        return Err(SnapshotError::Digest);
+    }
     Ok(Database::open(BoltFile::open(Arc::new(file)).map_err(etcd_data::Error::from)?)?)
 }
 
@@ -150,6 +169,8 @@ struct Desk<'a> {
     known: Known,
     objects: BTreeMap<Key, Opened>,
     set_aside: Vec<(Key, String)>,
+    /// What is done without because something that comes after it does not follow on it, by what comes after.
+    suspects: BTreeMap<Key, Vec<Key>>,
 }
 
 impl Desk<'_> {
@@ -239,10 +260,56 @@ impl Desk<'_> {
             if before != (self.known.without.len(), self.known.fulls.len()) {
                 continue;
             }
-            let Err(contradiction) = self.confirm(&plan) else { return Ok(plan) };
-            self.set_aside.push((contradiction.key.clone(), contradiction.fault.to_string()));
-            self.known.learn(contradiction);
+            let Err(contradiction) = self.confirm(&plan) else {
+                self.hear(&plan)?;
+                if before.0 == self.known.without.len() {
+                    return Ok(plan);
+                }
+                continue;
+            };
+            match self.way_around(wanted, &plan, &contradiction) {
+                Some(before) => self.suspect(before, contradiction.key),
+                None => self.convict(contradiction),
+            }
         }
+    }
+
+    /// Reads what the objects tell of the cluster: whoever opens the point needs it of all of them.
+    fn hear(&mut self, plan: &RestorePlan) -> Result<(), Error> {
+        for entry in plan.objects() {
+            let Some(Opened::Ours { object, .. }) = self.objects.get(&entry.key) else { continue };
+            let heard = object.closing().and_then(|_| if entry.is_full() { object.tables().map(drop) } else { Ok(()) });
+            if let Err(source) = heard {
+                self.set_aside(&entry.key, Error::Object { key: entry.key.clone(), source })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where an object does not follow on the one before it, one of the two is wrong. If as much can be reached without
+    /// the one before, then that.
+    fn way_around(&self, wanted: &Wanted, plan: &RestorePlan, contradiction: &Contradiction) -> Option<Key> {
+        let Fault::Link { before } = &contradiction.fault else { return None };
+        let mut known = self.known.clone();
+        known.without.insert(before.clone());
+        let around = RestorePlan::choose(self.archive.catalogue(), wanted, &known).ok()?;
+        (around.target >= plan.target).then(|| before.clone())
+    }
+
+    /// Does without `before`, as long as it may be that and not `after` that is wrong.
+    fn suspect(&mut self, before: Key, after: Key) {
+        self.known.without.insert(before.clone());
+        self.set_aside.push((before.clone(), format!("is not what {after} follows on")));
+        self.suspects.entry(after).or_default().push(before);
+    }
+
+    /// Does without what contradicts. Those that were suspected in its place are as good as before.
+    fn convict(&mut self, contradiction: Contradiction) {
+        let cleared = self.suspects.remove(&contradiction.key).unwrap_or_default();
+        self.known.without.retain(|key| !cleared.contains(key));
+        self.set_aside.retain(|(key, _)| !cleared.contains(key));
+        self.set_aside.push((contradiction.key.clone(), contradiction.fault.to_string()));
+        self.known.learn(contradiction);
     }
 
     /// That there is no plan may be because of what had to be set aside: then that is why.
@@ -348,12 +415,12 @@ fn open(archive: &Archive, entry: &Entry, scratch: &Path) -> Result<Opened, Erro
             Ok(Opened::Ours { object, far })
         }
         Form::Full(_) => {
-            let told = Some(Box::new(archive.read_note(&entry.key)?));
-            let database = Box::new(archive.open_snapshot(entry, scratch)?);
-            Ok(Opened::Snapshot { database, told })
+            let told = Box::new(archive.read_note(&entry.key)?);
+            let database = Box::new(archive.open_snapshot(entry, Some(&told), scratch)?);
+            Ok(Opened::Snapshot { database, told: Some(told) })
         }
         Form::Snapshot => {
-            let database = Box::new(archive.open_snapshot(entry, scratch)?);
+            let database = Box::new(archive.open_snapshot(entry, None, scratch)?);
             Ok(Opened::Snapshot { database, told: None })
         }
         Form::Events { .. } => {

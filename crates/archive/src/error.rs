@@ -107,6 +107,9 @@ pub enum SnapshotError {
     /// It could not be unwrapped.
     #[error("it cannot be unwrapped")]
     Expand(#[from] etcd_data::container::ExpandError),
+    /// It is not as it was when it was made.
+    #[error("its SHA-256 is not that of its bytes")]
+    Digest,
     /// It is no etcd database.
     #[error("it is no sound database")]
     Database(#[from] etcd_data::Error),
@@ -176,7 +179,7 @@ impl SnapshotError {
                 etcd_data::error::kind_of(error)
             }
             Self::Expand(ExpandError::NoRoom { .. }) => Kind::Unavailable,
-            Self::Expand(_) => Kind::Corrupt,
+            Self::Expand(_) | Self::Digest => Kind::Corrupt,
             Self::Database(error) => error.kind(),
             Self::View(error) => error.kind(),
         }

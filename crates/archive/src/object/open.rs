@@ -34,6 +34,7 @@ struct Inner {
     body: Body,
     index: Index,
     closing: OnceLock<Closing>,
+    tables: OnceLock<Tables>,
 }
 
 /// Keys that somebody looks for.
@@ -113,7 +114,8 @@ impl Object {
         let tail = tail(&body, &head)?;
         let index = read_index(&body, tail)?;
         check_range(&header, &index).map_err(|fault| body.damaged(tail.index_at, fault.0))?;
-        let inner = Inner { place: place.into(), bytes, header, digest, body, index, closing: OnceLock::new() };
+        let (closing, tables) = (OnceLock::new(), OnceLock::new());
+        let inner = Inner { place: place.into(), bytes, header, digest, body, index, closing, tables };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -157,8 +159,12 @@ impl Object {
     /// The small buckets, if it is a full.
     pub fn tables(&self) -> Result<Option<Tables>, ObjectError> {
         let Some(part) = self.inner.index.tables else { return Ok(None) };
+        if let Some(tables) = self.inner.tables.get() {
+            return Ok(Some(tables.clone()));
+        }
         let bytes = self.unpacked(part, MAX_TABLES_BYTES)?;
-        tables::parse(&bytes).map(Some).map_err(|fault| self.fault(part, fault))
+        let tables = tables::parse(&bytes).map_err(|fault| self.fault(part, fault))?;
+        Ok(Some(self.inner.tables.get_or_init(|| tables).clone()))
     }
 
     /// What its chunks are, in order.
