@@ -67,8 +67,11 @@ impl Keeper {
                 let known = learn(&archive)?;
                 let plan = MergePlan::choose(archive.catalogue(), &world.merge_policy, &known, world.now());
                 if !plan.is_empty() {
-                    self.job =
-                        Some(Job::Merging { archive: Box::new(archive), merges: plan.merges.into(), full: plan.full.map(Box::new) });
+                    self.job = Some(Job::Merging {
+                        archive: Box::new(archive),
+                        merges: plan.merges.into(),
+                        full: plan.full.map(Box::new),
+                    });
                 }
                 Ok(())
             }
