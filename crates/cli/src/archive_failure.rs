@@ -206,7 +206,9 @@ pub fn key_failure(error: &KeyError) -> Failure {
     };
     match error {
         KeyError::NoKey { .. } | KeyError::NoPassphrase { .. } => failure.hint(KEY_FLAGS),
-        KeyError::WrongPassphrase { .. } => failure.hint("check the first line of what --passphrase-file names"),
+        KeyError::WrongPassphrase { .. } => {
+            failure.hint("check what was typed, or the first line of what --passphrase-file names")
+        }
         KeyError::Missing { .. } => {
             failure.hint("without it nothing that it locked can be read; another destination may still have it")
         }

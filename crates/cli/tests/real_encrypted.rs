@@ -11,7 +11,7 @@ use archive::about::{ClusterNote, LineageNote};
 use archive::archive::{Archive, Which};
 use archive::closing::{Anchor, Closing, Moment};
 use archive::encryption::{
-    AwsCredential, AwsCredentials, Keyring, Kms, KmsKey, Lockboxes, Recipient, Vault, VaultKey, VaultToken,
+    AwsCredential, AwsCredentials, Keyring, Kms, KmsKey, Lockboxes, Passphrase, Recipient, Vault, VaultKey, VaultToken,
 };
 use archive::founding::{found_cluster, found_lineage};
 use archive::header::{FORMAT, Link, PROGRAM};
@@ -191,6 +191,54 @@ fn kms_opens_an_archive() {
     let args = [&["get", src, "/4"], &flags[..]].concat();
     assert_eq!(require_ok(&refloat(&args, &keys)).trim_end(), "value 60");
     require_refusal(&refloat(&["get", src, "/4"], &keys), 8, "aws-kms:");
+}
+
+/// Runs a command at a terminal of its own, answers its question for a passphrase, and prints what the terminal shows.
+const AT_A_TERMINAL: &str = r#"
+import os, pty, sys
+child, terminal = pty.fork()
+if child == 0:
+    os.execv(sys.argv[2], sys.argv[2:])
+shown = b""
+answered = False
+while True:
+    try:
+        read = os.read(terminal, 4096)
+    except OSError:
+        break
+    if not read:
+        break
+    shown += read
+    if not answered and b"passphrase for" in shown and shown.endswith(b": "):
+        os.write(terminal, sys.argv[1].encode() + b"\n")
+        answered = True
+sys.stdout.buffer.write(shown)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"#;
+
+#[test]
+fn a_person_is_asked_for_the_passphrase_and_it_is_not_shown() {
+    let (runtime, folder) = (Runtime::new().unwrap(), tempfile::tempdir().unwrap());
+    let secret = "correct horse".to_owned().into();
+    write(&runtime, folder.path(), &[Recipient::Passphrase(Passphrase { secret, work_factor: 2 })], 0);
+    let src = folder.path().to_str().unwrap();
+    let asked = |typed: &str| {
+        let mut python = Command::new("python3");
+        let program = [env!("CARGO_BIN_EXE_refloat"), "get", src, "/4"];
+        python.args(["-c", AT_A_TERMINAL, typed]).args(program).stdin(Stdio::null()).output().unwrap()
+    };
+    let shown = require_ok(&asked("correct horse"));
+    assert!(shown.contains("value 60") && !shown.contains("correct horse"), "{shown}");
+    for (typed, said) in [("wrong horse", "does not open"), ("", "none was typed")] {
+        let refused = asked(typed);
+        let shown = String::from_utf8_lossy(&refused.stdout);
+        assert!(shown.contains(said) && !shown.contains("horse"), "{shown}");
+        assert_eq!(refused.status.code(), Some(8));
+    }
+    // Nobody is asked where nobody is.
+    let mut alone = Command::new("setsid");
+    let output = alone.args([env!("CARGO_BIN_EXE_refloat"), "get", src, "/4"]).stdin(Stdio::null()).output().unwrap();
+    require_refusal(&output, 8, "passphrase");
 }
 
 #[test]
