@@ -25,7 +25,7 @@ use crate::catalogue::History;
 use crate::entry::{Entry, Form, Layout};
 use crate::error::{Error, ObjectError, SnapshotError};
 use crate::fetch::{Remote, Spool, Spooled};
-use crate::layout::etcdbrctl::{Events, lacks_leases};
+use crate::layout::etcdbrctl::{Events, is_excluded, lacks_leases};
 use crate::name::FullForm;
 use crate::object::Object;
 use crate::plan::{Contradiction, Fault, FullFacts, Known, PlanError, RestorePlan, Target, Told, Wanted};
@@ -122,6 +122,14 @@ impl Archive {
     fn far(&self, entry: &Entry) -> Arc<Spooled> {
         let (store, runtime) = (Arc::clone(&self.store), self.runtime.clone());
         Arc::new(Spooled::new(Remote::new(store, runtime, entry.key.clone(), entry.size_bytes)))
+    }
+
+    /// Whether an object of etcdbrctl is marked as not to be restored from. Not every store tells that in its listing.
+    fn is_excluded(&self, entry: &Entry) -> Result<bool, Error> {
+        if entry.layout != Layout::Etcdbrctl || self.store.file(&entry.key).is_some() {
+            return Ok(false);
+        }
+        Ok(is_excluded(&self.runtime.block_on(self.store.head(&entry.key))?))
     }
 
     /// Brings a snapshot to this machine, unwraps it, and opens the database in it. Its pages have no digest of their
@@ -408,6 +416,9 @@ fn open_several(archive: &Archive, entries: &[&Entry], scratch: &Path) -> Vec<Re
 
 fn open(archive: &Archive, entry: &Entry, scratch: &Path) -> Result<Opened, Error> {
     let damaged = |source| Error::Object { key: entry.key.clone(), source };
+    if archive.is_excluded(entry)? {
+        return Err(damaged(ObjectError::Excluded));
+    }
     match entry.form {
         Form::Full(FullForm::Logical) | Form::Delta { .. } => {
             let (bytes, far) = archive.bytes_of(entry);

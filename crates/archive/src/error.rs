@@ -152,6 +152,9 @@ pub enum ObjectError {
         /// For whom.
         recipients: Vec<String>,
     },
+    /// Whoever keeps it marked it as not to be restored from.
+    #[error("it is marked as excluded")]
+    Excluded,
     /// Its bytes could not be had.
     #[error("it cannot be read")]
     Read(#[from] crate::read_at::ReadFailed),
@@ -164,6 +167,7 @@ impl ObjectError {
             Self::Newer { .. } => Kind::Unsupported,
             Self::Damaged { .. } | Self::Misplaced { .. } => Kind::Corrupt,
             Self::NoKey { .. } => Kind::Denied,
+            Self::Excluded => Kind::Missing,
             Self::Read(failed) => read_kind(failed),
         }
     }
