@@ -5,7 +5,7 @@
 //! to be set aside on the way is told, because a person has to look at it. A store that does not answer ends it:
 //! nothing is ever taken for missing because it could not be asked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::panic::resume_unwind;
 use std::path::Path;
@@ -73,7 +73,10 @@ impl Archive {
         scratch: &Path,
         set_aside: Vec<(Key, String)>,
     ) -> Result<Agreed, Error> {
-        let without = set_aside.iter().map(|(key, _)| key.clone()).collect();
+        let without: BTreeSet<Key> = set_aside.iter().map(|(key, _)| key.clone()).collect();
+        let unread = self.unread.iter().filter(|(key, _)| !without.contains(key));
+        let unread = unread.map(|(key, error)| (key.clone(), reason(error)));
+        let set_aside = set_aside.into_iter().chain(unread).collect();
         let mut desk = Desk {
             archive: self,
             scratch,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use etcd_data::Kind;
 use serde::Deserialize;
 use store::download::list_all;
 use store::key::NotAKey;
@@ -37,6 +38,8 @@ pub struct Archive {
     cluster: Option<Cluster>,
     catalogue: Catalogue,
     pub(crate) parents: BTreeMap<LineageId, Parent>,
+    /// What should tell where lineages came from, and cannot be read.
+    pub(crate) unread: Vec<(Key, Error)>,
 }
 
 /// The largest of the small objects.
@@ -51,16 +54,33 @@ impl Archive {
         which: &Which,
         keys: Arc<dyn Keys + Send + Sync>,
     ) -> Result<Self, Error> {
+        let (archive, unknown) = Self::open_damaged(store, runtime, which, keys)?;
+        unknown.map_or(Ok(archive), Err)
+    }
+
+    /// Opens it also if what tells whose it is cannot be used, and says why not. Of such an archive nothing is to be
+    /// believed: this is for those who look for what is wrong.
+    pub fn open_damaged(
+        store: Arc<dyn Store>,
+        runtime: Handle,
+        which: &Which,
+        keys: Arc<dyn Keys + Send + Sync>,
+    ) -> Result<(Self, Option<Error>), Error> {
         let listed = runtime.block_on(list_all(&*store, Listing::default()))?;
         let (folder, catalogue) =
             choose(&listed, which).map_err(|source| Error::Pick { place: store.place().into(), source })?;
-        let (cluster, parents) = (None, BTreeMap::new());
-        let mut archive = Self { store, runtime, keys, folder, cluster, catalogue, parents };
-        if archive.catalogue.layout == Layout::Refloat {
-            archive.cluster = Some(archive.read_cluster()?);
-            archive.parents = archive.read_parents()?;
+        let (cluster, parents, unread) = Default::default();
+        let mut archive = Self { store, runtime, keys, folder, cluster, catalogue, parents, unread };
+        if archive.catalogue.layout != Layout::Refloat {
+            return Ok((archive, None));
         }
-        Ok(archive)
+        let unknown = match archive.read_cluster() {
+            Ok(cluster) => archive.cluster.replace(cluster).and(None),
+            Err(error) if is_its_own(&error) => Some(error),
+            Err(error) => return Err(error),
+        };
+        archive.read_parents()?;
+        Ok((archive, unknown))
     }
 
     /// What it has.
@@ -97,16 +117,23 @@ impl Archive {
         Ok(note.cluster)
     }
 
-    fn read_parents(&self) -> Result<BTreeMap<LineageId, Parent>, Error> {
-        let mut parents = BTreeMap::new();
+    /// Where a lineage came from matters only to who wants a point before it began: not to know it stops nobody else.
+    fn read_parents(&mut self) -> Result<(), Error> {
         let described = self.catalogue.histories.iter().filter(|history| history.is_described);
-        for lineage in described.filter_map(|history| history.lineage.clone()) {
+        let lineages: Vec<LineageId> = described.filter_map(|history| history.lineage.clone()).collect();
+        for lineage in lineages {
             let key = self.key(&Name::Lineage(lineage.clone()));
-            let note: LineageNote = self.read_json(&key)?;
-            require_known(note.format, &key)?;
-            parents.extend(note.parent.map(|parent| (lineage, parent)));
+            let note = self.read_json(&key).and_then(|note: LineageNote| {
+                require_known(note.format, &key)?;
+                Ok(note.parent)
+            });
+            match note {
+                Ok(parent) => self.parents.extend(parent.map(|parent| (lineage, parent))),
+                Err(error) if is_its_own(&error) => self.unread.push((key, error)),
+                Err(error) => return Err(error),
+            }
         }
-        Ok(parents)
+        Ok(())
     }
 
     /// What is told beside the full `key`.
@@ -164,6 +191,11 @@ fn pick_peer(found: Vec<PeerArchive>, which: &Which, listed: &[Info]) -> Result<
         (None, _, Some(wanted)) => Err(PickError::NotThere { wanted: wanted.clone(), there }),
         _ => Err(PickError::Several { there }),
     }
+}
+
+/// Whether an object itself is of no use, and not what is between.
+fn is_its_own(error: &Error) -> bool {
+    matches!(error.kind(), Kind::Corrupt | Kind::Missing | Kind::Unsupported)
 }
 
 fn require_known(format: u32, key: &Key) -> Result<(), Error> {

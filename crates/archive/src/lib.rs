@@ -25,6 +25,7 @@
 //! - [`retention`]: what can be deleted
 //! - [`publish`], [`merge`]: writing objects, and making one of several
 //! - [`proof`], [`proven`]: how far objects and points have been shown to be right, and what is recorded of that
+//! - [`check`]: everything that is wrong with an archive, and what is shown to be right
 //! - [`error`]: what can go wrong
 
 #![forbid(unsafe_code)]
@@ -33,6 +34,7 @@ pub mod about;
 pub mod agree;
 pub mod archive;
 pub mod catalogue;
+pub mod check;
 mod chunk;
 pub mod closing;
 mod culprit;

@@ -35,6 +35,7 @@
 //! The index has the digest of every part, so each is trusted when it is read, and nothing that was changed, moved, or
 //! put there from another object is. Whether all of an object is as it was written is told by its own digest.
 
+mod agreement;
 mod frame;
 mod index;
 mod open;

@@ -29,6 +29,9 @@
 //! | `drilled`  | an etcd started from that and agreed                     | `revision`, `version`, `took_ms`        |
 //!
 //! The last two are about all objects that were needed up to their revision, and count for points up to it.
+//! Where something is found wrong with an object of which something was proven, that is written down likewise, in
+//! `refuted`: with `object`, `digest`, `time`, and the `finding` in words. What was shown before then counts no more.
+//!
 //! A proof keeps mistakes and decay from going unnoticed. It is no defence against somebody who may write to the store.
 
 use std::collections::BTreeMap;
@@ -75,6 +78,22 @@ pub struct Proof {
     pub program: String,
     /// What it found, object by object.
     pub items: Vec<Item>,
+    /// What it found wrong, of which something had been proven.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refuted: Vec<Refutation>,
+}
+
+/// What was proven of an object until then is no longer so: bytes decay, and what is at their end may not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refutation {
+    /// Its name, below the folder of its cluster.
+    pub object: String,
+    /// The digest that it is proven by.
+    pub digest: ObjectDigest,
+    /// When it was found.
+    pub time: Timestamp,
+    /// What is wrong, for people.
+    pub finding: String,
 }
 
 /// What was shown of one object.
@@ -153,7 +172,15 @@ pub struct PointProof<'p> {
 
 /// What all proofs together say.
 #[derive(Debug, Clone, Default)]
-pub struct Proven(BTreeMap<String, BTreeMap<ObjectDigest, Vec<Item>>>);
+pub struct Proven(BTreeMap<String, BTreeMap<ObjectDigest, Shown>>);
+
+/// What was shown of the bytes of one object.
+#[derive(Debug, Clone, Default)]
+struct Shown {
+    items: Vec<Item>,
+    /// When something was last found wrong: what was shown before counts no more.
+    refuted: Option<Timestamp>,
+}
 
 /// An object with proofs cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -190,8 +217,22 @@ impl Proof {
             lineage: lineage.clone(),
             program: PROGRAM.into(),
             items: items.to_vec(),
+            refuted: Vec::new(),
         };
         items.chunks(MAX_ITEMS).map(proof).collect()
+    }
+
+    /// What was found wrong, likewise.
+    pub fn against(cluster: &Cluster, lineage: &LineageId, refuted: &[Refutation]) -> Vec<Self> {
+        let proof = |refuted: &[Refutation]| Self {
+            format: FORMAT,
+            cluster: cluster.clone(),
+            lineage: lineage.clone(),
+            program: PROGRAM.into(),
+            items: Vec::new(),
+            refuted: refuted.to_vec(),
+        };
+        refuted.chunks(MAX_ITEMS).map(proof).collect()
     }
 
     /// The proof that `bytes` are, from the place of `lineage` in the archive of `cluster`.
@@ -209,8 +250,9 @@ impl Proof {
             return Err(ProofError::Newer { found: version.format, known: FORMAT });
         }
         let proof: Self = serde_json::from_slice(bytes).map_err(|error| malformed(error.to_string()))?;
-        if proof.items.len() > MAX_ITEMS {
-            return Err(malformed(format!("it has {} items", proof.items.len())));
+        let items = proof.items.len() + proof.refuted.len();
+        if items > MAX_ITEMS {
+            return Err(malformed(format!("it has {items} items")));
         }
         if (&proof.cluster.id, &proof.lineage) != (&cluster.id, lineage) {
             let theirs = format!("{} ({}), lineage {}", proof.cluster.name, proof.cluster.id, proof.lineage);
@@ -249,18 +291,31 @@ impl Proven {
     /// What these say together, in whatever order.
     pub fn of(proofs: impl IntoIterator<Item = Proof>) -> Self {
         let mut proven = Self::default();
-        for item in proofs.into_iter().flat_map(|proof| proof.items) {
-            proven.add(item);
-        }
+        proofs.into_iter().for_each(|proof| proven.hear(proof));
         proven
+    }
+
+    /// Adds what a proof says.
+    pub fn hear(&mut self, proof: Proof) {
+        proof.items.into_iter().for_each(|item| self.add(item));
+        proof.refuted.into_iter().for_each(|refutation| self.refute(refutation));
+    }
+
+    /// Adds what was found wrong with one object.
+    pub fn refute(&mut self, refutation: Refutation) {
+        let shown = self.0.entry(refutation.object).or_default().entry(refutation.digest).or_default();
+        shown.refuted = shown.refuted.max(Some(refutation.time));
     }
 
     /// Adds what was shown of one object.
     pub fn add(&mut self, item: Item) {
-        let items = self.0.entry(item.object.clone()).or_default().entry(item.digest).or_default();
+        let shown = self.0.entry(item.object.clone()).or_default().entry(item.digest).or_default();
+        let items = &mut shown.items;
+        // One that reaches further may have been refuted since, so it does not outdo one that was shown later.
         let outdoes = |one: &Item, other: &Item| {
             one.evidence.level() == other.evidence.level()
-                && (one.evidence.reach(), one.time) >= (other.evidence.reach(), other.time)
+                && one.evidence.reach() >= other.evidence.reach()
+                && one.time >= other.time
         };
         if !items.iter().any(|known| outdoes(known, &item)) {
             items.retain(|known| !outdoes(&item, known));
@@ -275,9 +330,14 @@ impl Proven {
 
     /// The best that was shown of an object, as far as a point that takes it up to [`Need::up_to`] goes.
     pub fn object(&self, need: &Need<'_>) -> Option<&Item> {
-        let items = self.0.get(need.object)?.get(&need.digest)?;
-        let counts = |item: &&Item| item.evidence.reach().is_none_or(|reach| reach >= need.up_to);
-        items.iter().filter(counts).max_by_key(|item| (item.evidence.level(), item.time))
+        let Shown { items, refuted } = self.0.get(need.object)?.get(&need.digest)?;
+        let reaches = |item: &&Item| item.evidence.reach().is_none_or(|reach| reach >= need.up_to);
+        let stands = |item: &&Item| Some(item.time) >= *refuted;
+        items
+            .iter()
+            .filter(reaches)
+            .filter(stands)
+            .max_by_key(|item| (item.evidence.level(), item.evidence.reach(), item.time))
     }
 
     /// What is proven of a point that needs these. Nothing if something that it needs is not proven at all.
@@ -395,6 +455,27 @@ mod tests {
         for order in [[0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [2, 4, 1, 0, 3], [1, 4, 3, 0, 2]] {
             assert_eq!(told(&order), expected, "{order:?}");
         }
+    }
+
+    #[test]
+    fn what_was_found_wrong_counts_against_all_that_was_shown_before() {
+        let mut proven =
+            proven(&[item("full", A, 5, anchored(100)), item("full", A, 6, SOUND), item("full", B, 5, SOUND)]);
+        let time = |minute: i64| Timestamp::from_second(60 * minute).unwrap();
+        let wrong =
+            |minute| Refutation { object: "full".into(), digest: A, time: time(minute), finding: "gone bad".into() };
+        proven.refute(wrong(6));
+        assert_eq!(proven.object(&need("full", A, 1)).unwrap().evidence, SOUND);
+        proven.refute(wrong(7));
+        proven.refute(wrong(3));
+        assert_eq!(proven.object(&need("full", A, 1)), None);
+        assert!(proven.object(&need("full", B, 1)).is_some());
+        proven.add(item("full", A, 8, SEALED));
+        assert_eq!(proven.object(&need("full", A, 1)).unwrap().evidence, SEALED);
+
+        let (cluster, lineage) = place();
+        let [proof] = &Proof::against(&cluster, &lineage, &[wrong(7)])[..] else { panic!("one object") };
+        assert_eq!(Proof::parse(&cluster, &lineage, &proof.to_bytes()).as_ref(), Ok(proof));
     }
 
     #[test]

@@ -5,18 +5,21 @@
 
 use std::collections::BTreeMap;
 
+use etcd_data::Revision;
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
 use store::download::read_whole;
 use store::{Fault, Key, Put, StoreError};
 
 use crate::archive::Archive;
+use crate::catalogue::Catalogue;
 use crate::entry::{Entry, Form};
 use crate::error::Error;
 use crate::identity::{Cluster, LineageId};
 use crate::name::{FullForm, Name, ProofName};
 use crate::object::{FOOTER_BYTES, digest_at_end};
-use crate::proof::{Item, Level, MAX_PROOF_BYTES, Need, ObjectDigest, Proof, Proven};
+use crate::plan::{Known, RestorePlan, Wanted};
+use crate::proof::{Item, Level, MAX_PROOF_BYTES, Need, ObjectDigest, Proof, Proven, Refutation};
 
 /// What is recorded of an archive.
 #[derive(Debug, Clone, Default)]
@@ -25,6 +28,29 @@ pub struct Recorded {
     pub proven: Proven,
     /// Proofs that cannot be used, and why.
     pub set_aside: Vec<(Key, String)>,
+}
+
+/// A point that is proven: everything that it needs is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProvenPoint {
+    /// Of which history. Nothing where the archive knows none.
+    pub lineage: Option<LineageId>,
+    /// Its revision.
+    pub revision: Revision,
+    /// How far: the least of what is proven of anything that it needs.
+    pub level: Level,
+}
+
+impl ProvenPoint {
+    /// The newest that there is, where `proven` is what is proven of objects, all that they hold.
+    pub fn newest(catalogue: &Catalogue, known: &Known, proven: &BTreeMap<Key, Item>) -> Option<Self> {
+        let unproven = catalogue.entries().map(|entry| &entry.key).filter(|key| !proven.contains_key(key));
+        let mut known = known.clone();
+        known.without.extend(unproven.cloned());
+        let plan = RestorePlan::choose(catalogue, &Wanted::default(), &known).ok()?;
+        let levels = plan.objects().filter_map(|entry| proven.get(&entry.key)).map(|item| item.evidence.level());
+        Some(Self { lineage: plan.base.lineage.clone(), revision: plan.target?, level: levels.min()? })
+    }
 }
 
 /// How many proofs are read at once. Each may have [`MAX_PROOF_BYTES`].
@@ -45,7 +71,7 @@ impl Archive {
             let mut reading = stream::iter(reading).buffer_unordered(PROOFS_AT_ONCE);
             while let Some((key, proof)) = reading.next().await {
                 match proof? {
-                    Ok(proof) => proof.items.into_iter().for_each(|item| recorded.proven.add(item)),
+                    Ok(proof) => recorded.proven.hear(proof),
                     Err(reason) => recorded.set_aside.push((key.clone(), reason)),
                 }
             }
@@ -56,7 +82,16 @@ impl Archive {
     /// Records `items`, which were shown of objects of `lineage`, under names of their own. Gives the proofs' keys.
     pub fn record(&self, lineage: &LineageId, items: &[Item], now: Timestamp) -> Result<Vec<Key>, Error> {
         let Some(cluster) = self.cluster() else { return Ok(Vec::new()) };
-        let proofs = Proof::of(cluster, lineage, items);
+        self.write_proofs(&Proof::of(cluster, lineage, items), now)
+    }
+
+    /// Records what was found wrong with objects of `lineage`, likewise.
+    pub fn refute(&self, lineage: &LineageId, refuted: &[Refutation], now: Timestamp) -> Result<Vec<Key>, Error> {
+        let Some(cluster) = self.cluster() else { return Ok(Vec::new()) };
+        self.write_proofs(&Proof::against(cluster, lineage, refuted), now)
+    }
+
+    fn write_proofs(&self, proofs: &[Proof], now: Timestamp) -> Result<Vec<Key>, Error> {
         proofs.iter().map(|proof| self.runtime.block_on(self.write_proof(proof, now))).collect()
     }
 
@@ -203,8 +238,8 @@ mod tests {
             item(&sound, 1, Evidence::Sound { records: 8 }),
             item(&changed, 9, Evidence::Sound { records: 8 }),
             item(&sealed, 3, Evidence::Sealed { bytes: 140 }),
-            item(&half, 4, up_to(etcd_data::Revision(35))),
-            item(&anchored, 5, up_to(etcd_data::Revision(49))),
+            item(&half, 4, up_to(Revision(35))),
+            item(&anchored, 5, up_to(Revision(49))),
             item("gone", 6, Evidence::Sound { records: 8 }),
         ];
         let now = Timestamp::from_second(1_800_000_000).unwrap();
@@ -220,6 +255,24 @@ mod tests {
         assert_eq!(found(Level::Sealed), [sound_key.clone(), sealed_key, anchored_key.clone()]);
         assert_eq!(found(Level::Sound), [sound_key, anchored_key.clone()]);
         assert_eq!(found(Level::Anchored), [anchored_key]);
+        let proven = archive.proven_objects(&recorded.proven, Level::Sealed).unwrap();
+        assert_eq!(ProvenPoint::newest(archive.catalogue(), &Known::default(), &proven), None, "no full is proven");
+    }
+
+    #[test]
+    fn the_newest_proven_point_is_as_proven_as_the_least_of_what_it_needs() {
+        let catalogue = crate::sketch::catalogue("0-100 101-110 111-120 121-130");
+        let mut proven = BTreeMap::new();
+        let mut newest = |object: &str, evidence: Evidence| {
+            let key = crate::sketch::key(0, object);
+            proven.insert(key.clone(), item(key.as_str(), 1, evidence));
+            ProvenPoint::newest(&catalogue, &Known::default(), &proven).map(|point| (point.revision.0, point.level))
+        };
+        let (sound, sealed) = (|| Evidence::Sound { records: 1 }, Evidence::Sealed { bytes: 1 });
+        assert_eq!(newest("111-120", sound()), None);
+        assert_eq!(newest("0-100", sound()), Some((100, Level::Sound)));
+        assert_eq!(newest("101-110", sealed), Some((120, Level::Sealed)));
+        assert_eq!(newest("101-110", sound()), Some((120, Level::Sound)));
     }
 
     #[test]

@@ -68,6 +68,12 @@ fn open_in(
 
 /// Opens the archive at SRC.
 pub fn open_archive(source: &SourceArgs) -> Result<OpenArchive, Failure> {
+    let (archive, unknown) = open_damaged_archive(source)?;
+    unknown.map_or(Ok(()), |error| Err(archive.failure(source, None, &error))).map(|()| archive)
+}
+
+/// Opens the archive at SRC also if what tells whose it is cannot be used, and says why not.
+pub fn open_damaged_archive(source: &SourceArgs) -> Result<(OpenArchive, Option<Error>), Failure> {
     let args = &source.archive;
     let _reading = Reading::begin("listing", 0);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
@@ -77,10 +83,11 @@ pub fn open_archive(source: &SourceArgs) -> Result<OpenArchive, Failure> {
     let settings = args.store.settings(&source.src)?;
     let keyring = Arc::new(args.keys.keyring(&settings)?);
     let store = store::open(&url, &settings).map_err(|error| failed(error.into()))?;
-    let mut archive = Archive::open(store, runtime.handle().clone(), &args.which(), keyless()).map_err(failed)?;
+    let opened = Archive::open_damaged(store, runtime.handle().clone(), &args.which(), keyless());
+    let (mut archive, unknown) = opened.map_err(failed)?;
     let unlocking = archive.unlock_with(keyring);
     let wanted = Wanted { lineage: args.lineage.clone(), ..Wanted::default() };
-    Ok(OpenArchive { archive, unlocking, wanted, runtime })
+    Ok((OpenArchive { archive, unlocking, wanted, runtime }, unknown))
 }
 
 fn keyless() -> Arc<archive::sealing::NoKeys> {

@@ -53,6 +53,22 @@ impl Finding {
         Self { code: code_of(finding), severity: word(finding.severity()), place: place_in(&message), message }
     }
 
+    /// Something that is wrong with an archive, or with the object of it that is at `place`.
+    pub fn of_archive(place: &str, finding: &archive::check::Finding) -> Self {
+        use archive::check::Finding as Found;
+        let inside = match finding {
+            Found::Page(finding) => Self::of_pages(finding),
+            Found::Data(finding) => Self::of_data(finding),
+            Found::Object(error) => Self { code: code_of(error), ..Self::of_file("", place, finding.to_string()) },
+            Found::Snapshot(error) => Self { code: code_of(error), ..Self::of_file("", place, finding.to_string()) },
+            Found::Place(fault) => Self { code: code_of(fault), ..Self::of_file("", place, finding.to_string()) },
+            _ => Self { code: code_of(finding), ..Self::of_file("", place, finding.to_string()) },
+        };
+        let said = inside.message.strip_prefix(place).map(|rest| rest.trim_start_matches([':', ',', ' ']));
+        let message = format!("{place}: {}", said.unwrap_or(&inside.message));
+        Self { severity: word(finding.severity()), place: place.into(), message, ..inside }
+    }
+
     /// Something that is wrong with the write-ahead log.
     pub fn of_log(finding: &wal::Finding) -> Self {
         let severity = if finding.fault.is_beside_the_checksum() { Severity::Unsound } else { Severity::Fatal };

@@ -102,11 +102,7 @@ impl SourceArgs {
 
     /// Opens a point. What has to be on this machine meanwhile is kept in `--scratch`, or else in the folder `usual`.
     pub fn open_with_scratch(&self, at: &At, part: Part<'_>, usual: &Path) -> Result<Opened, Failure> {
-        let scratch = self.archive.scratch.as_deref().unwrap_or(usual);
-        if !scratch.is_dir() {
-            return Err(Failure::new(Kind::Missing, format!("{} is no folder to keep anything in", scratch.display()))
-                .hint("--scratch and TMPDIR name the folder for what has to be on this machine meanwhile"));
-        }
+        let scratch = self.scratch_or(usual)?;
         if self.is_archive() {
             return archive_point::open(self, at, part, scratch);
         }
@@ -114,6 +110,16 @@ impl SourceArgs {
         let _reading = Reading::begin("opening", size_of(path));
         let source = Source::open(path, scratch).map_err(|error| refusal(path, &error))?;
         Ok(Opened::of_file(source, at))
+    }
+
+    /// The folder for what has to be on this machine meanwhile: that of `--scratch`, or else `usual`.
+    pub fn scratch_or<'s>(&'s self, usual: &'s Path) -> Result<&'s Path, Failure> {
+        let scratch = self.archive.scratch.as_deref().unwrap_or(usual);
+        if scratch.is_dir() {
+            return Ok(scratch);
+        }
+        Err(Failure::new(Kind::Missing, format!("{} is no folder to keep anything in", scratch.display()))
+            .hint("--scratch and TMPDIR name the folder for what has to be on this machine meanwhile"))
     }
 
     /// Opens it, also if it is a data directory whose log is of no use.

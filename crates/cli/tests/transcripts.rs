@@ -5,6 +5,9 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
+#[path = "desk/own_archive.rs"]
+mod own_archive;
+
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -37,6 +40,7 @@ sessions! {
     archive_k3s
     archive_openshift
     archive_unreached
+    archive_verify
     bad_input
     data_dir
     defrag
@@ -125,6 +129,10 @@ fn desk(session: &str) -> TempDir {
     let desk = tempfile::tempdir().unwrap();
     if session.starts_with("archive") {
         put_archives(desk.path());
+        if session == "archive_verify" {
+            own_archive::put(&desk.path().join("own"));
+            own_archive::put(&desk.path().join("own2"));
+        }
         return desk;
     }
     if session == "data_dir" {

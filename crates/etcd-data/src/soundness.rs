@@ -18,6 +18,7 @@ pub use finding::Finding;
 use crate::database::Database;
 use crate::error::Error;
 use crate::hash::HashKv;
+use crate::revision::Revision;
 
 /// What a check found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Findings beyond those.
     pub further: u64,
+    /// How many records were read.
+    pub records: u64,
     /// HashKV at the current revision; nothing if records or marks that it depends on cannot be read.
     pub hash: Option<HashKv>,
 }
@@ -41,8 +44,16 @@ impl Report {
 pub fn check(database: &Database) -> Result<Report, Error> {
     let mut findings = Findings::default();
     tables::check(database.tables(), &mut findings);
-    let hash = records::check(database, &mut findings)?;
-    Ok(Report { findings: findings.kept, further: findings.further, hash })
+    let (records, hash) = records::check(database, &mut findings)?;
+    Ok(Report { findings: findings.kept, further: findings.further, records, hash })
+}
+
+/// Checks the records of `database` by themselves, as changes that follow on a history which is elsewhere and ends at
+/// `after`: what keys that history left is not known, nor are the tables. There is no hash of them.
+pub fn check_changes(database: &Database, after: Revision) -> Result<Report, Error> {
+    let mut findings = Findings::default();
+    let records = records::check_changes(database, after, &mut findings)?;
+    Ok(Report { findings: findings.kept, further: findings.further, records, hash: None })
 }
 
 /// How many findings of each severity are kept.

@@ -21,6 +21,8 @@ pub struct Limited {
     inner: Arc<dyn Store>,
     bytes: Option<Pace>,
     requests: Option<Pace>,
+    /// Held by who reads while bytes are limited: how many came shows only then, so one reads after the other.
+    reading: tokio::sync::Mutex<()>,
 }
 
 impl Limited {
@@ -28,7 +30,7 @@ impl Limited {
     pub fn new(inner: Arc<dyn Store>, limits: Limits) -> Self {
         let bytes = limits.bytes_per_second.map(|rate| Pace::new(rate as f64));
         let requests = limits.requests_per_second.map(|rate| Pace::new(f64::from(rate.get())));
-        Self { inner, bytes, requests }
+        Self { inner, bytes, requests, reading: tokio::sync::Mutex::default() }
     }
 
     /// Waits until requests may be made that send `bytes`.
@@ -86,12 +88,14 @@ impl Store for Limited {
     }
 
     async fn get(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StoreError> {
+        let Some(pace) = &self.bytes else {
+            self.turn(1, 0).await;
+            return self.inner.get(key, range).await;
+        };
+        let _turn = self.reading.lock().await;
         self.turn(1, 0).await;
         let bytes = self.inner.get(key, range).await?;
-        // How many there are shows now only.
-        if let Some(pace) = &self.bytes {
-            pace.book(bytes.len() as f64);
-        }
+        pace.book(bytes.len() as f64);
         Ok(bytes)
     }
 
@@ -172,5 +176,20 @@ mod tests {
         let took = seconds(bytes, 8, 1 << 20).await;
         assert!((7.0..16.1).contains(&took), "{took}");
         assert!(seconds(Limits::default(), 50, 1).await < 0.1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_reads_at_once_reads_no_faster() {
+        let limits = Limits { bytes_per_second: Some(1 << 20), ..Limits::default() };
+        let inner: Arc<dyn Store> = Arc::new(Memory::new());
+        let key = Key::parse("a").unwrap();
+        inner.put(&key, vec![0; 4 << 20].into(), &Put::default()).await.unwrap();
+        let store = Limited::new(inner, limits);
+        let begin = Instant::now();
+        join_all((0..4).map(|part| store.get(&key, part << 20..(part + 1) << 20))).await;
+        // What the last took is paid for by whoever comes next.
+        assert!((3.0..3.1).contains(&begin.elapsed().as_secs_f64()));
+        store.get(&key, 0..1).await.unwrap();
+        assert!((4.0..4.1).contains(&begin.elapsed().as_secs_f64()));
     }
 }

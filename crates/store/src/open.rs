@@ -39,11 +39,12 @@ use crate::swift::Swift;
 /// Opens the store at `url`. Nothing is asked of it yet.
 pub fn open(url: &str, settings: &Settings) -> Result<Arc<dyn Store>, StoreError> {
     let store = open_plainly(url, settings).map_err(|fault| fault.at("opening", &without_password(url), None))?;
-    let limited: Arc<dyn Store> = match settings.limits == Default::default() {
-        true => store,
-        false => Arc::new(Limited::new(store, settings.limits)),
-    };
-    Ok(Arc::new(Retrying::new(limited, settings.patience)))
+    let tried = Arc::new(Retrying::new(store, settings.patience));
+    // Outermost, so that waiting for one's turn is not taken for a store that does not answer.
+    Ok(match settings.limits == Default::default() {
+        true => tried,
+        false => Arc::new(Limited::new(tried, settings.limits)),
+    })
 }
 
 /// The store at `url` itself, which tries everything once.

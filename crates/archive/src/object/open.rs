@@ -9,7 +9,7 @@ use etcd_data::{Error, RevKey, Tables};
 use sha2::{Digest, Sha256};
 
 use super::frame::{self, FOOTER_BYTES, PRELUDE_BYTES, TAIL_BYTES, Tail, digest, digest_in, head_bytes};
-use super::index::{ChunkEntry, Index, MAX_INDEX_BYTES, Part};
+use super::index::{ChunkEntry, Index, KeyBlock, MAX_INDEX_BYTES, Part};
 use super::tables;
 use crate::chunk::{Chunk, MAX_RECORD_BYTES, Stop, Unpacker};
 use crate::closing::Closing;
@@ -241,6 +241,14 @@ impl Object {
         Ok((*entry, self.part(entry.part, MAX_RECORD_BYTES)?))
     }
 
+    /// Block `index` of the key index, with the key that the index says it begins with. Nothing if there is none.
+    pub(super) fn key_block(&self, index: usize) -> Result<Option<(&KeyBlock, Block)>, ObjectError> {
+        let Some(entry) = self.inner.index.key_blocks.get(index) else { return Ok(None) };
+        let stored = self.part(entry.part, MAX_RECORD_BYTES)?;
+        let block = Block::unpack(&stored, &mut unpacker()?).map_err(|fault| self.fault(entry.part, fault))?;
+        Ok(Some((entry, block)))
+    }
+
     pub(super) fn fault(&self, part: Part, fault: Fault) -> ObjectError {
         self.inner.body.damaged(part.offset, fault.0)
     }
@@ -331,7 +339,7 @@ fn unpacked(body: &Body, part: Part, limit: usize) -> Result<Vec<u8>, ObjectErro
     bytes.map_err(|fault| body.damaged(part.offset, fault.0))
 }
 
-fn unpacker() -> Result<Unpacker, ObjectError> {
+pub(super) fn unpacker() -> Result<Unpacker, ObjectError> {
     Unpacker::new().map_err(|error| ObjectError::Read(crate::read_at::ReadFailed::new(0, 0, error)))
 }
 

@@ -143,7 +143,7 @@ impl Known {
 }
 
 /// Whether an object is what its name says.
-fn require_itself(entry: &Entry, header: &Header, cluster: &Cluster) -> Result<(), Fault> {
+pub(crate) fn require_itself(entry: &Entry, header: &Header, cluster: &Cluster) -> Result<(), Fault> {
     let range = header.revisions();
     if header.cluster != *cluster {
         return Err(Fault::Cluster(header.cluster.clone()));
@@ -184,7 +184,7 @@ fn require_link(before: (&Entry, &Told), after: (&Entry, &Told)) -> Result<(), C
     Err(fault_of(after.0, Fault::Link { before: before.0.key.clone() }))
 }
 
-fn is_from_etcd(header: &Header) -> bool {
+pub(crate) fn is_from_etcd(header: &Header) -> bool {
     header.kind == Kind::Full && header.stands_for.is_none()
 }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use archive::about::{ClusterNote, LineageNote};
 use archive::archive::{Archive, Which};
 use archive::closing::{Closing, Moment};
+use archive::encryption::{ArchiveKey, WritingKey};
 use archive::header::{FORMAT, Link, PROGRAM};
 use archive::name::{DeltaName, FullForm, FullName, Name};
 use archive::object::WriteSettings;
@@ -76,6 +77,8 @@ pub(crate) struct World {
     pub(crate) lineage: LineageId,
     pub(crate) records: Vec<TailRecord>,
     pub(crate) truth: Database,
+    /// What objects are encrypted with from then on, if they are.
+    pub(crate) archive_key: Option<ArchiveKey>,
 }
 
 impl World {
@@ -104,7 +107,16 @@ impl World {
         }
         let records = history(random, last);
         let truth = Database::empty(Tables::default()).followed_by(RevisionRange::ALL, Arc::new(records.clone()));
-        Self { runtime, scratch: tempfile::tempdir().unwrap(), store, cluster, lineage, records, truth }
+        Self {
+            runtime,
+            scratch: tempfile::tempdir().unwrap(),
+            store,
+            cluster,
+            lineage,
+            records,
+            truth,
+            archive_key: None,
+        }
     }
 
     pub(crate) fn open(&self) -> Archive {
@@ -113,7 +125,9 @@ impl World {
     }
 
     pub(crate) fn writing(&self, revision: i64) -> Writing<'_> {
-        Writing { now: moment(revision), scratch: self.scratch.path(), archive_key: None }
+        let key = self.archive_key.clone();
+        let archive_key = key.map(|key| WritingKey { key, recipients: vec!["somebody".into()] });
+        Writing { now: moment(revision), scratch: self.scratch.path(), archive_key }
     }
 
     /// Writes the records from `from` to `to`: a full if `from` is 0. Gives what the next object follows on.

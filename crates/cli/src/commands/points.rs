@@ -5,13 +5,16 @@ use std::collections::BTreeMap;
 use archive::archive::Archive;
 use archive::object::read_header;
 use archive::plan::{FullFacts, Hole, Known, LineagePoints};
-use archive::{At, Entry, Error, Form, Header, Points};
+use archive::proof::{Item, Level};
+use archive::proven::ProvenPoint;
+use archive::{At, Entry, Error, Form, Header, Layout, Points};
 use etcd_data::Revision;
 use etcd_data::database::RevisionRange;
 use etcd_data::view::Horizon;
 use store::Key;
 
 use crate::archive_point::{OpenArchive, layout_name, open_archive};
+use crate::commands::verify::level_name;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::json::documented;
@@ -51,12 +54,26 @@ documented! {
         pub ranges: Vec<RangeJson>,
         /// What is missing between them.
         pub holes: Vec<HoleJson>,
+        /// The newest point of which everything that it needs is recorded as proven; null if there is none.
+        pub newest_proven: Option<ProvenJson>,
         /// The points that objects end at, the newest last.
         pub points: Vec<PointJson>,
         /// Objects that could not be looked into, and why.
         pub unreadable: Vec<String>,
         /// Objects at the same place that are not of the archive.
         pub strangers: Vec<String>,
+    }
+}
+
+documented! {
+    /// A point that is proven.
+    pub struct ProvenJson {
+        /// Its lineage.
+        pub lineage: Option<String>,
+        /// Its revision.
+        pub revision: i64,
+        /// How far: the least of what is proven of anything that it needs.
+        pub proof: &'static str,
     }
 }
 
@@ -103,7 +120,7 @@ documented! {
         pub from: Option<i64>,
         /// How often a delta was merged; null for a full.
         pub level: Option<u8>,
-        /// The level to which it was proven: `unproven`.
+        /// How far the object is recorded as proven: `unproven`, `sealed`, `sound`, `anchored` or `drilled`.
         pub proof: &'static str,
         /// The size of the object.
         pub size_bytes: u64,
@@ -126,7 +143,8 @@ const AROUND: usize = 5;
 /// Lists them.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let open = open_archive(&args.source)?;
-    let learned = if args.long { Learned::of(&open, args)? } else { Learned::default() };
+    let mut learned = if args.long { Learned::of(&open, args)? } else { Learned::default() };
+    learned.proofs(&open, args)?;
     let catalogue = open.archive.catalogue();
     let mut points = Points::of(catalogue, &learned.known);
     if let Some(lineage) = &args.source.archive.lineage {
@@ -138,6 +156,9 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     match args.format.format {
         Format::Json => ui.json(&Listing::of(&open.archive, &points, &learned))?,
         Format::Text => show(ui, args, &open.archive, &points, &learned)?,
+    }
+    for (key, why) in &learned.useless_proofs {
+        ui.note(format_args!("note: the proof {key} is of no use: {why}"))?;
     }
     for (key, why) in &learned.unreadable {
         ui.note(format_args!("note: {key} is of no use: {why}"))?;
@@ -155,6 +176,10 @@ struct Learned {
     known: Known,
     headers: BTreeMap<Key, Header>,
     unreadable: Vec<(Key, String)>,
+    /// What is recorded as proven.
+    proven: BTreeMap<Key, Item>,
+    newest_proven: Option<ProvenPoint>,
+    useless_proofs: Vec<(Key, String)>,
 }
 
 impl Learned {
@@ -220,12 +245,30 @@ impl Learned {
         Ok(())
     }
 
-    /// Whether a hole is one. A snapshot of another system after it may still have what it lacks, which only the
-    /// snapshot tells.
+    /// Reads what is recorded as proven. Of objects only those are asked that a proof names.
+    fn proofs(&mut self, open: &OpenArchive, args: &Args) -> Result<(), Failure> {
+        let _reading = Reading::begin("reading proofs", 0);
+        let failed = |error: Error| open.failure(&args.source, None, &error);
+        let recorded = open.archive.proven().map_err(failed)?;
+        self.proven = open.archive.proven_objects(&recorded.proven, Level::Sealed).map_err(failed)?;
+        self.newest_proven = ProvenPoint::newest(open.archive.catalogue(), &self.known, &self.proven);
+        self.useless_proofs = recorded.set_aside;
+        Ok(())
+    }
+
+    fn proof(&self, entry: &Entry) -> &'static str {
+        level_name(self.proven.get(&entry.key).map(|item| item.evidence.level()))
+    }
+
     fn is_sure(&self, points: &LineagePoints<'_>, hole: &Hole) -> bool {
-        let is_after = |entry: &&&Entry| entry.is_full() && last(entry, &self.known) > Some(hole.before.to);
-        let next = points.listed.iter().find(is_after);
-        next.is_none_or(|full| full.form != Form::Snapshot || self.known.fulls.contains_key(&full.key))
+        points.is_sure(hole, &self.known)
+    }
+
+    fn newest_text(&self) -> String {
+        match &self.newest_proven {
+            Some(point) => format!("revision {}, {}", point.revision, level_name(Some(point.level))),
+            None => "none; refloat verify proves what is there".into(),
+        }
     }
 
     fn hole_text(&self, points: &LineagePoints<'_>, hole: &Hole) -> String {
@@ -279,6 +322,9 @@ fn show(ui: &mut Ui, args: &Args, archive: &Archive, points: &Points<'_>, learne
             ui.note("note: the names of these snapshots do not tell their revisions; --long looks into them")?;
         }
     }
+    if archive.catalogue().layout == Layout::Refloat {
+        ui.line(format_args!("newest proven point: {}", learned.newest_text()))?;
+    }
     match archive.catalogue().strangers.len() {
         0 => Ok(()),
         1 => ui.line("\n1 object there is not of the archive"),
@@ -312,7 +358,7 @@ fn table(points: &LineagePoints<'_>, args: &Args, learned: &Learned) -> Table {
         let revision = last(entry, &learned.known).map_or("?".into(), |revision| revision.to_string());
         let kind = if entry.is_full() { "full" } else { "delta" };
         let level = entry.level().map_or("-".into(), |level| level.to_string());
-        let [time, proof, size] = [entry.time().to_string(), UNPROVEN.into(), bytes(entry.size_bytes)];
+        let [time, proof, size] = [entry.time().to_string(), learned.proof(entry).into(), bytes(entry.size_bytes)];
         if args.long {
             let encrypted = match learned.encryption(entry) {
                 Some(Some(recipients)) => recipients.join(" "),
@@ -326,9 +372,6 @@ fn table(points: &LineagePoints<'_>, args: &Args, learned: &Learned) -> Table {
     }
     table
 }
-
-/// Proofs are not read yet.
-const UNPROVEN: &str = "unproven";
 
 fn ranges_text(ranges: &[RevisionRange]) -> String {
     let text = |range: &RevisionRange| match range.from == range.to {
@@ -348,6 +391,7 @@ impl Listing {
             cluster: archive.cluster().map(|cluster| cluster.name.clone()),
             ranges: Vec::new(),
             holes: Vec::new(),
+            newest_proven: learned.newest_proven.as_ref().map(ProvenJson::of),
             points: Vec::new(),
             unreadable: learned.unreadable.iter().map(|(key, why)| format!("{key}: {why}")).collect(),
             strangers: catalogue.strangers.iter().map(|stranger| stranger.key.to_string()).collect(),
@@ -372,6 +416,16 @@ impl Listing {
     }
 }
 
+impl ProvenJson {
+    fn of(point: &ProvenPoint) -> Self {
+        Self {
+            lineage: point.lineage.as_ref().map(ToString::to_string),
+            revision: point.revision.0,
+            proof: level_name(Some(point.level)),
+        }
+    }
+}
+
 impl PointJson {
     fn of(entry: &Entry, learned: &Learned, destination: &str) -> Self {
         let encryption = learned.encryption(entry);
@@ -382,7 +436,7 @@ impl PointJson {
             kind: if entry.is_full() { "full" } else { "delta" },
             from: entry.changes().map(|range| range.from.0),
             level: entry.level(),
-            proof: UNPROVEN,
+            proof: learned.proof(entry),
             size_bytes: entry.size_bytes,
             encrypted: encryption.as_ref().map(Option::is_some),
             recipients: encryption.flatten(),

@@ -15,8 +15,9 @@ use crate::revision::{RevKey, Revision};
 use crate::tables::{KEY, LeaseId, Tables, printable};
 use crate::view::Horizon;
 
-/// Checks all records, and that the leases they name exist. Returns the hash of them, if they can be read.
-pub(super) fn check(database: &Database, findings: &mut Findings) -> Result<Option<HashKv>, Error> {
+/// Checks all records, and that the leases they name exist. Returns how many were read, and the hash of them, if they can
+/// be.
+pub(super) fn check(database: &Database, findings: &mut Findings) -> Result<(u64, Option<HashKv>), Error> {
     let prints = Fingerprinter::default();
     // Marks that cannot be read have been found already.
     let compact = database.tables().compact_revision().ok().flatten();
@@ -43,15 +44,37 @@ pub(super) fn check(database: &Database, findings: &mut Findings) -> Result<Opti
             chains.findings.add(damage(error)?);
         }
     }
-    match chains.finish(database.tables()) {
-        Hashable::InPassing => Ok(Horizon::of(database).ok().map(|Horizon { compact, current }| HashKv {
+    let records = chains.records;
+    let hash = match chains.finish(database.tables()) {
+        Hashable::InPassing => Horizon::of(database).ok().map(|Horizon { compact, current }| HashKv {
             hash: hash.crc,
             revision: current,
             compact_revision: compact,
-        })),
-        Hashable::ByItself => Ok(hash_kv(database, None, None).ok()),
-        Hashable::No => Ok(None),
+        }),
+        Hashable::ByItself => hash_kv(database, None, None).ok(),
+        Hashable::No => None,
+    };
+    Ok((records, hash))
+}
+
+/// Checks all records as changes that follow on a history which is elsewhere and ends at `after`. Returns how many were
+/// read.
+pub(super) fn check_changes(database: &Database, after: Revision, findings: &mut Findings) -> Result<u64, Error> {
+    let prints = Fingerprinter::default();
+    let mut chains = Chains { before: Before::Elsewhere, ..Chains::new(Some(after), findings) };
+    let step = |batch: &mut Batch<Fact>, key: &[u8], value: &[u8]| {
+        let (fact, bytes) = Fact::of(key, value, &prints);
+        Ok(batch.push(fact, bytes))
+    };
+    let take = |batch: Batch<Fact>| {
+        batch.iter().for_each(|(fact, bytes)| chains.take(fact, bytes));
+        Ok(ControlFlow::Continue(()))
+    };
+    match database.scan_entries(RevisionRange::ALL, Direction::Forwards, step, take) {
+        Ok(()) => chains.ends_at(database.promised()),
+        Err(error) => chains.findings.add(damage(error)?),
     }
+    Ok(chains.records)
 }
 
 /// The keys that changed after `compact`: what was there before does not count in the hash.
@@ -163,9 +186,20 @@ impl Fact {
     }
 }
 
+/// Where the history before the first record is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Before {
+    /// There is none, or it is among the records.
+    Here,
+    /// It is not here: what keys it left is not known.
+    Elsewhere,
+}
+
 /// What is known so far.
 struct Chains<'a> {
+    before: Before,
     compact: Option<Revision>,
+    records: u64,
     last: Option<RevKey>,
     transaction: Transaction,
     /// The keys that are there.
@@ -176,7 +210,8 @@ struct Chains<'a> {
     findings: &'a mut Findings,
 }
 
-/// What a key's last put said.
+/// What a key's last put said. Nothing but zeros if it was deleted, where that is remembered.
+#[derive(Default)]
 struct Chain {
     create: Revision,
     version: i64,
@@ -186,7 +221,9 @@ struct Chain {
 impl<'a> Chains<'a> {
     fn new(compact: Option<Revision>, findings: &'a mut Findings) -> Self {
         Self {
+            before: Before::Here,
             compact,
+            records: 0,
             last: None,
             transaction: Transaction::default(),
             keys: KeyMap::default(),
@@ -197,6 +234,7 @@ impl<'a> Chains<'a> {
     }
 
     fn take(&mut self, fact: &Fact, bytes: &[u8]) {
+        self.records += 1;
         match fact {
             Fact::NoRevision => {
                 self.hashable = Hashable::No;
@@ -220,11 +258,23 @@ impl<'a> Chains<'a> {
             Fact::Deletion(at, print) => {
                 self.order(*at);
                 self.once(*at, *print, bytes);
-                let existed = self.keys.remove(*print).is_some();
+                let existed = self.delete(*print);
                 self.replaces(*at, existed);
                 if !existed && self.is_dense_at(*at) {
                     self.findings.add(Finding::DeletesNothing { at: *at, key: bytes.into() });
                 }
+            }
+        }
+    }
+
+    /// Notes that a key is deleted. Tells whether it was there, as far as is known.
+    fn delete(&mut self, print: Fingerprint) -> bool {
+        match self.before {
+            Before::Here => self.keys.remove(print).is_some(),
+            Before::Elsewhere => {
+                let known = self.keys.get(print).map(Chain::is_deleted);
+                self.keys.entry(print).insert_entry(Chain::default());
+                known != Some(true)
             }
         }
     }
@@ -276,19 +326,31 @@ impl<'a> Chains<'a> {
             self.findings.add(Finding::ModRevision { at, found: modified });
         }
         let before = self.keys.get(print);
-        let (expected_create, expected_version) =
-            before.map_or((at.main, 1), |before| (before.create, before.version.saturating_add(1)));
-        if self.is_dense_at(at) {
-            if (create, version) != (expected_create, expected_version) {
+        let there = before.is_some();
+        match self.expected(at, before) {
+            Some((expected_create, expected_version)) if (create, version) != (expected_create, expected_version) => {
                 let key = key.into();
                 self.findings.add(Finding::Version { at, key, create, version, expected_create, expected_version });
             }
-        } else if version < 1 || create.0 < 1 || at.main.0.saturating_sub(create.0) < version - 1 {
-            self.findings.add(Finding::Impossible { at, key: key.into(), create, version });
+            None if version < 1 || create.0 < 1 || at.main.0.saturating_sub(create.0) < version - 1 => {
+                self.findings.add(Finding::Impossible { at, key: key.into(), create, version });
+            }
+            _ => {}
         }
-        let there = before.is_some();
         self.keys.entry(print).insert_entry(Chain { create, version, lease });
         self.replaces(at, there);
+    }
+
+    /// The revision of creation and the version that follow from history for a put at `at`, where they do.
+    fn expected(&self, at: RevKey, before: Option<&Chain>) -> Option<(Revision, i64)> {
+        let anew = (at.main, 1);
+        let follows = match before {
+            Some(chain) if chain.is_deleted() => Some(anew),
+            Some(chain) => Some((chain.create, chain.version.saturating_add(1))),
+            None if self.before == Before::Here => Some(anew),
+            None => None,
+        };
+        follows.filter(|_| self.is_dense_at(at))
     }
 
     /// Whether history has no holes at `at`.
@@ -324,6 +386,12 @@ impl<'a> Chains<'a> {
             Hashable::InPassing if self.keys.is_empty() && !self.nothing => Hashable::ByItself,
             known => known,
         }
+    }
+}
+
+impl Chain {
+    fn is_deleted(&self) -> bool {
+        (self.create, self.version) == (Revision(0), 0)
     }
 }
 

@@ -1,10 +1,14 @@
 //! Databases whose pages are sound and whose records lie.
 
+use std::sync::Arc;
+
+use etcd_data::database::RevisionRange;
 use etcd_data::facts::Facts;
 use etcd_data::hash::hash_kv;
+use etcd_data::records::TailRecord;
 use etcd_data::soundness::{self, Finding};
 use etcd_data::tables::Lease;
-use etcd_data::{KeyValue, LeaseId, RevKey, Revision};
+use etcd_data::{Database, KeyValue, LeaseId, RevKey, Revision, Tables};
 use prost::Message;
 
 use crate::entry::exercise::{look_at, open_bolt};
@@ -115,4 +119,49 @@ fn records_that_name_two_keys_are_read() {
     put(2, b"b", b"1", 2, 1).encode(&mut twice);
     let at = RevKey { main: Revision(2), sub: 0, tombstone: false };
     findings(&key_space([(at, twice)]));
+}
+
+#[test]
+fn changes_by_themselves_are_held_against_each_other_and_not_against_what_is_not_here() {
+    // What follows on revision 10, where nobody knows what was there.
+    let changes = |changes: &[(i64, i64, bool, i64, i64)]| {
+        let records = changes.iter().map(|&(main, sub, tombstone, create, version)| {
+            let kv = match tombstone {
+                true => KeyValue { key: b"a", ..KeyValue::default() },
+                false => put(main, if sub == 0 { b"a" } else { b"b" }, b"", create, version),
+            };
+            let mut value = Vec::new();
+            kv.encode(&mut value);
+            TailRecord { at: RevKey { main: Revision(main), sub, tombstone }, value }
+        });
+        let range = RevisionRange { from: Revision(11), to: Revision(14) };
+        let records: Vec<TailRecord> = records.collect();
+        let database = Database::empty(Tables::default()).followed_by(range, Arc::new(records));
+        soundness::check_changes(&database, Revision(10)).unwrap()
+    };
+    let sound = [(11, 0, false, 3, 8), (11, 1, false, 11, 1), (12, 0, false, 3, 9), (13, 0, true, 0, 0)];
+    let sound = [&sound[..], &[(14, 0, false, 14, 1)]].concat();
+    assert_eq!((changes(&sound).findings, changes(&sound).records), (vec![], 5));
+    assert_eq!(
+        changes(&[(11, 0, true, 0, 0), (12, 0, false, 12, 1), (13, 0, false, 12, 2), (14, 0, true, 0, 0)]).findings,
+        []
+    );
+
+    let one = |records: &[(i64, i64, bool, i64, i64)]| {
+        let findings = changes(records).findings;
+        let shown = format!("{:?}", findings.first().unwrap());
+        (findings.len(), shown.split(' ').next().unwrap().to_owned())
+    };
+    let with = |at: usize, change: (i64, i64, bool, i64, i64)| {
+        let mut records = sound.clone();
+        records[at] = change;
+        one(&records)
+    };
+    assert_eq!(with(2, (12, 0, false, 3, 10)), (1, "Version".into()));
+    assert_eq!(with(4, (14, 0, false, 3, 10)), (1, "Version".into()));
+    assert_eq!(with(4, (14, 0, true, 0, 0)), (1, "DeletesNothing".into()));
+    assert_eq!(with(1, (11, 2, false, 11, 1)), (1, "ChangeMissing".into()));
+    assert_eq!(with(0, (11, 0, false, 3, 9_000)).1, "Impossible");
+    assert_eq!(one(&sound[2..]), (1, "Gap".into()));
+    assert_eq!(one(&sound[..4]), (1, "EndsEarly".into()));
 }

@@ -1,0 +1,152 @@
+//! What can be wrong with an archive and its objects, one fact each.
+
+use std::error::Error as StdError;
+
+use etcd_data::Revision;
+use etcd_data::bolt_file;
+use etcd_data::soundness::{self, Severity};
+use store::Key;
+
+use crate::closing::Anchor;
+use crate::error::{ObjectError, SnapshotError};
+use crate::identity::Epoch;
+use crate::layout::Why;
+use crate::plan::{Fault, Hole};
+
+/// One thing that is wrong, or worth to be known, with one object.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Finding {
+    /// The digest at its end is not that of its bytes.
+    #[error("its bytes are not those that its digest was made of: it was changed or damaged after it was written")]
+    Digest,
+    /// It cannot be used as an object of ours.
+    #[error("{}", told(.0))]
+    Object(ObjectError),
+    /// It cannot be used as a snapshot.
+    #[error("{}", told(.0))]
+    Snapshot(SnapshotError),
+    /// It ends without a digest.
+    #[error("it has no digest at its end, so nothing tells whether it is as it was made")]
+    NoDigest,
+    /// What is told beside it is told of other bytes.
+    #[error("what is told beside it is told of other bytes")]
+    OtherBytes,
+    /// Its pages.
+    #[error("{0}")]
+    Page(bolt_file::check::Finding),
+    /// Its records, or its tables.
+    #[error("{0}")]
+    Data(soundness::Finding),
+    /// There is more of the same.
+    #[error("{0} more findings are not listed")]
+    Further(u64),
+    /// It is not what its name says, or not what it should be in its place.
+    #[error("it {0}")]
+    Place(Fault),
+    /// It ends history in another way than an object that ends at the same revision.
+    #[error("it does not end as {other} does, at the same revision: one of them is another history")]
+    OtherEnd {
+        /// That object.
+        other: Key,
+    },
+    /// Its writer has an epoch that was never handed out.
+    #[error("it is of writer {epoch}, but no writer after {highest} was let write")]
+    Epoch {
+        /// The epoch.
+        epoch: Epoch,
+        /// The last that was handed out.
+        highest: Epoch,
+    },
+    /// Its index of keys leads elsewhere than where keys are.
+    #[error("its index of keys does not agree with its chunks")]
+    KeyIndex,
+    /// What it tells of the cluster contradicts itself, or its records.
+    #[error("what it tells of the cluster cannot be: {0}")]
+    Closing(&'static str),
+    /// Revisions are missing, and changes that followed on them are left.
+    #[error("{0}")]
+    Hole(Hole),
+    /// Revisions are missing up to the next full: retention leaves that, and so does a loss.
+    #[error("{0}")]
+    UpToFull(Hole),
+    /// It is not there, and is needed.
+    #[error("it is not there")]
+    Missing,
+    /// One of the small objects cannot be understood.
+    #[error("it is of no use: {0}")]
+    Unreadable(String),
+    /// It tells of a full that is not there.
+    #[error("it tells of a full that is not there")]
+    LoneNote,
+    /// What is rebuilt is not what a live member had.
+    #[error(
+        "rebuilt to revision {}, it hashes as {found}, but {} answered {}", anchor.revision, anchor.member, anchor.hash
+    )]
+    Anchor {
+        /// What the member answered.
+        anchor: Box<Anchor>,
+        /// What is found.
+        found: u32,
+    },
+    /// What a live member answered cannot be compared.
+    #[error("what {member} answered for revision {revision} cannot be compared: {why}")]
+    NotCompared {
+        /// The member.
+        member: String,
+        /// The revision.
+        revision: Revision,
+        /// Why not.
+        why: String,
+    },
+    /// It lies in an archive of another system, and is not taken.
+    #[error("{0}")]
+    NotTaken(Why),
+    /// The static resources that OpenShift needs with a snapshot are not there.
+    #[error("the static resources that go with it are not there: the control plane around it cannot be restored")]
+    NoResources,
+}
+
+impl Finding {
+    /// How much it matters.
+    pub fn severity(&self) -> Severity {
+        match self {
+            Self::Page(finding) => finding.problem.severity(),
+            Self::Data(finding) => finding.severity(),
+            Self::NoDigest
+            | Self::UpToFull(_)
+            | Self::NotCompared { .. }
+            | Self::NotTaken(_)
+            | Self::NoResources
+            | Self::Place(Fault::Deposed { .. }) => Severity::Harmless,
+            Self::KeyIndex | Self::Closing(_) | Self::LoneNote | Self::Further(_) => Severity::Unsound,
+            _ => Severity::Fatal,
+        }
+    }
+
+    /// Whether nothing goes wrong with it: it is a note, and no finding.
+    pub fn is_note(&self) -> bool {
+        self.severity() == Severity::Harmless
+    }
+}
+
+impl Finding {
+    /// How it is not what it should be in its place, if that is it.
+    pub(super) fn place_fault(&self) -> Option<&Fault> {
+        match self {
+            Self::Place(fault) => Some(fault),
+            _ => None,
+        }
+    }
+}
+
+/// An error and what caused it, as one sentence.
+pub(super) fn told(error: &dyn StdError) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(deeper) = cause {
+        text = format!("{text}: {deeper}");
+        cause = deeper.source();
+    }
+    text
+}
