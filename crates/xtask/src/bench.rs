@@ -1,17 +1,21 @@
-//! The figures that the project claims, measured: `cargo xtask bench engine`.
+//! The figures that the project claims, measured: `cargo xtask bench`.
 //!
 //! Machines differ, and one machine differs from hour to hour, so everything that is compared runs in turn within
 //! one call, and what is told is the median.
 
+mod archive;
 mod catalogue;
 mod engine;
+mod etcdbrctl;
 mod format;
 mod history;
 mod measure;
 mod w1;
 mod w2;
+mod work;
 mod workload;
 
+pub(crate) use archive::archive;
 pub(crate) use catalogue::catalogue;
 pub(crate) use engine::engine;
 pub(crate) use format::format;

@@ -27,6 +27,8 @@ usage: cargo xtask COMMAND
             measure what is decided about a listing of 100,000 objects
   bench format
             measure what fulls and deltas make of the standard works
+  bench archive [PART]
+            measure restoring, merging and looking into archives: restore, merge, lookup, line or memory, or all
   help      this text
 
 The cache is $REFLOAT_CACHE, or else ~/.cache/refloat.";
@@ -49,6 +51,8 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
         ["bench", "engine", gib] => bench::engine(&[gib.parse()?], 5)?,
         ["bench", "catalogue"] => bench::catalogue()?,
         ["bench", "format"] => bench::format()?,
+        ["bench", "archive"] => bench::archive(None)?,
+        ["bench", "archive", part] => bench::archive(Some(part))?,
         ["measured", command @ ..] => return bench::measured(command),
         ["servers"] => servers::install()?,
         ["golden"] => golden::make()?,

@@ -3,31 +3,20 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use bolt_file::Storage;
 use etcd_data::digest;
 use testkit::Version;
 
-use super::measure::{self, Run};
+use super::measure::Run;
+use super::work::{self, Work};
 use super::workload::{Made, Workload};
 use crate::{Result, say};
 
-/// One thing that is measured.
-struct Work {
-    name: &'static str,
-    program: String,
-    arguments: Vec<String>,
-    /// Exit codes that mean success.
-    accepted: &'static [i32],
-    /// What it makes, and what is removed before each run.
-    output: Option<PathBuf>,
-}
-
 /// Measures everything on databases of the given sizes, `runs` times in turn.
 pub(crate) fn engine(sizes_gib: &[u64], runs: usize) -> Result<()> {
-    let refloat = &program()?;
+    let refloat = &work::program()?;
     for &size_gib in sizes_gib {
         let folder = testkit::cache::root().join(format!("bench/engine-{size_gib}"));
         fs::create_dir_all(&folder)?;
@@ -38,30 +27,10 @@ pub(crate) fn engine(sizes_gib: &[u64], runs: usize) -> Result<()> {
             made.records, made.live_keys, made.revision, made.compact_revision
         ));
         let works = works(refloat, &folder, &made);
-        let mut figures: Vec<Vec<Run>> = works.iter().map(|_| Vec::new()).collect();
-        for round in 0..=runs {
-            for (work, figures) in works.iter().zip(&mut figures) {
-                let run = run(work)?;
-                // The first round warms the caches.
-                if round > 0 {
-                    figures.push(run);
-                }
-            }
-        }
-        report(&works, &figures, size);
+        report(&works, &work::medians(&works, runs)?, size);
         fs::remove_dir_all(&folder)?;
     }
     Ok(())
-}
-
-/// The program, built as it is released, beside this one.
-fn program() -> Result<PathBuf> {
-    let built = Command::new(env!("CARGO")).args(["build", "--release", "--package", "cli"]).status()?;
-    if !built.success() {
-        return Err("the program does not build".into());
-    }
-    let folder = std::env::current_exe()?.parent().map(Path::to_path_buf).ok_or("no folder")?;
-    Ok(folder.with_file_name("release").join("refloat"))
 }
 
 /// Writes the database file and the snapshot file.
@@ -85,28 +54,15 @@ fn make(folder: &Path, bytes: u64) -> Result<Made> {
 fn works(refloat: &Path, folder: &Path, made: &Made) -> Vec<Work> {
     let path = |name: &str| folder.join(name).display().to_string();
     let text = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
-    let ours = |name, arguments: &[&str], output: Option<PathBuf>| Work {
-        name,
-        program: refloat.display().to_string(),
-        arguments: arguments.iter().map(|&argument| argument.to_owned()).collect(),
-        accepted: &[0],
-        output,
-    };
+    let ours = |name, arguments: &[&str], output| Work::of(refloat, name, arguments, output);
     let (db, snapshot) = (path("db"), path("snapshot"));
     let etcdutl = Version::V36.etcdutl().display().to_string();
     vec![
+        Work::copy(folder.join("snapshot"), folder.join("copy")),
         Work {
-            name: "cp + fsync",
-            program: "sh".into(),
-            arguments: vec!["-c".into(), format!("cp --reflink=never {snapshot} {0} && sync {0}", path("copy"))],
-            accepted: &[0],
-            output: Some(folder.join("copy")),
-        },
-        Work {
-            name: "etcdutl restore",
+            name: "etcdutl restore".into(),
             program: etcdutl,
             arguments: ["snapshot", "restore", &snapshot, "--data-dir", &path("theirs")].map(str::to_owned).to_vec(),
-            accepted: &[0],
             output: Some(folder.join("theirs")),
         },
         ours("restore", &["restore", &snapshot, "--data-dir", &path("ours")], Some(folder.join("ours"))),
@@ -122,30 +78,7 @@ fn works(refloat: &Path, folder: &Path, made: &Made) -> Vec<Work> {
     ]
 }
 
-fn run(work: &Work) -> Result<Run> {
-    if let Some(output) = &work.output {
-        remove(output)?;
-    }
-    // What earlier runs left for the disk to do is not this one's.
-    rustix::fs::sync();
-    let run = measure::run(&work.program, &work.arguments, work.accepted)?;
-    if let Some(output) = &work.output {
-        remove(output)?;
-    }
-    Ok(run)
-}
-
-fn remove(path: &Path) -> Result<()> {
-    if path.is_dir() {
-        fs::remove_dir_all(path)?;
-    } else if path.exists() {
-        fs::remove_file(path)?;
-    }
-    Ok(())
-}
-
-fn report(works: &[Work], figures: &[Vec<Run>], size: u64) {
-    let medians: Vec<Run> = figures.iter().map(|runs| measure::median(runs)).collect();
+fn report(works: &[Work], medians: &[Run], size: u64) {
     let copy = medians.first().map_or(f64::NAN, |run| run.wall);
     say(&format!(
         "{:<20} {:>8} {:>8} {:>8} {:>9} {:>9} {:>10}",

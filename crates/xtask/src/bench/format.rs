@@ -3,8 +3,6 @@
 //! Objects are written into memory and read from there, so a disk has no part in the figures. Speeds are those of one
 //! core: bytes of records to the second of processor time.
 
-use std::fmt::Write as _;
-use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -13,15 +11,12 @@ use archive::identity::ClusterUid;
 use archive::object::Written;
 use archive::sealing::NoKeys;
 use archive::{Closing, Cluster, Epoch, Header, LineageId, Object, ObjectKind, ObjectWriter, WriteSettings};
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use etcd_data::database::Direction;
 use etcd_data::{Revision, Tables};
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use jiff::Timestamp;
 use nix::sys::resource::{UsageWho, getrusage};
 
+use super::etcdbrctl::Delta;
 use super::history::Change;
 use super::w1::W1;
 use super::w2::W2;
@@ -164,60 +159,24 @@ fn making_seconds(work: &Work) -> Result<f64> {
     Ok(cpu_seconds()? - begun)
 }
 
-/// What etcdbrctl stores of the same events: JSON, a file for every 10 MiB of it, gzipped.
+/// What etcdbrctl stores of the same events, in files of 10 MiB of JSON.
 fn gzipped_json(work: &Work) -> Result<u64> {
     const FILE_BYTES: usize = 10 << 20;
     let mut stored = 0;
-    let mut json = String::from("[");
+    let mut delta = Delta::default();
     let mut failed = None;
     (work.play)(&mut |change| {
-        event(&change, &mut json);
-        if json.len() >= FILE_BYTES {
-            match gzip(&json) {
-                Ok(bytes) => stored += bytes,
+        delta.push(&change);
+        if delta.json_bytes() >= FILE_BYTES {
+            match std::mem::take(&mut delta).gzipped() {
+                Ok(bytes) => stored += bytes.len() as u64,
                 Err(error) => failed = Some(error),
             }
-            json.truncate(1);
         }
     });
     match failed {
         Some(error) => Err(error.into()),
-        None => Ok(stored + gzip(&json)?),
-    }
-}
-
-fn gzip(json: &str) -> io::Result<u64> {
-    // What Go takes if nobody says.
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::new(6));
-    encoder.write_all(json.as_bytes())?;
-    Ok(encoder.finish()?.len() as u64)
-}
-
-/// One event, as etcdbrctl writes it: what is zero or empty is left out.
-fn event(change: &Change<'_>, json: &mut String) {
-    let Change { at, micros, key_value } = change;
-    json.push_str(if at.tombstone { r#"{"etcdEvent":{"type":1,"kv":{"# } else { r#"{"etcdEvent":{"kv":{"# });
-    text(json, r#""key":""#, key_value.key);
-    number(json, "create_revision", key_value.create_revision.0);
-    number(json, "mod_revision", at.main.0);
-    number(json, "version", key_value.version);
-    if !key_value.value.is_empty() {
-        text(json, r#","value":""#, key_value.value);
-    }
-    number(json, "lease", key_value.lease.0);
-    let time = Timestamp::from_microsecond(*micros).unwrap_or_default();
-    let _ = write!(json, r#"}}}},"time":"{time}"}},"#);
-}
-
-fn text(json: &mut String, name: &str, bytes: &[u8]) {
-    json.push_str(name);
-    BASE64_STANDARD.encode_string(bytes, json);
-    json.push('"');
-}
-
-fn number(json: &mut String, name: &str, number: i64) {
-    if number != 0 {
-        let _ = write!(json, r#","{name}":{number}"#);
+        None => Ok(stored + delta.gzipped()?.len() as u64),
     }
 }
 

@@ -23,9 +23,9 @@ impl W1 {
     /// As it is defined.
     pub(crate) const STANDARD: Self = Self { keys: 200_000, operations: 500_000, seed: 1 };
     /// How fast it goes by the clock in it.
-    const REVISIONS_PER_SECOND: i64 = 1000;
+    pub(crate) const REVISIONS_PER_SECOND: i64 = 1000;
     /// When it begins: 2026-11-21T09:30:00Z, in microseconds.
-    const BEGIN: i64 = 1_795_253_400_000_000;
+    pub(crate) const BEGIN: i64 = 1_795_253_400_000_000;
 
     /// The last revision of the full: all keys were put once.
     pub(crate) fn full_revision(&self) -> i64 {
@@ -44,7 +44,7 @@ impl W1 {
             Self::BEGIN + main * 1_000_000 / Self::REVISIONS_PER_SECOND
         };
         for number in (0..self.keys).chain(0..self.keys) {
-            fill(&mut values, &mut value);
+            fill(&mut values, &mut value, VALUE_BYTES);
             ledger.begin();
             ledger.put(now(), &key(number), &value, LeaseId(0));
         }
@@ -71,7 +71,7 @@ impl W1 {
                 if deletes {
                     ledger.delete(micros, &key(number));
                 } else {
-                    fill(&mut values, &mut value);
+                    fill(&mut values, &mut value, VALUE_BYTES);
                     ledger.put(micros, &key(number), &value, LeaseId(0));
                 }
             }
@@ -79,24 +79,28 @@ impl W1 {
     }
 }
 
-fn key(number: u64) -> Vec<u8> {
+/// The key with this number.
+pub(crate) fn key(number: u64) -> Vec<u8> {
     const KINDS: [&str; 5] = ["pods", "configmaps", "endpointslices", "events", "leases"];
     let kind = KINDS.get((number % 5) as usize).unwrap_or(&"pods");
     format!("/registry/{kind}/namespace-{:03}/object-{number:08}", number / 5 % 200).into_bytes()
 }
 
-/// 1 KiB: shared text with thirteen runs of sixteen hexadecimal digits.
-fn fill(random: &mut Random, value: &mut Vec<u8>) {
+/// What a value has.
+const VALUE_BYTES: usize = 1024;
+
+/// A value of `len` bytes: shared text with thirteen runs of sixteen hexadecimal digits.
+pub(crate) fn fill(random: &mut Random, value: &mut Vec<u8>, len: usize) {
     const TEXT: &[u8] = b"k8s\0\n\r\n\x02v1\x12\x07Service metadata name namespace uid resourceVersion creationTimestamp \
         labels app.kubernetes.io/name app.kubernetes.io/instance managedFields manager kube-controller-manager operation \
         Update apiVersion v1 fieldsType FieldsV1 status conditions type Ready status True reason KubeletReady message \
         kubelet is posting ready status lastHeartbeatTime lastTransitionTime observedGeneration ";
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     value.clear();
-    while value.len() < 1024 {
-        value.extend_from_slice(TEXT.get(..TEXT.len().min(1024 - value.len())).unwrap_or(TEXT));
+    while value.len() < len {
+        value.extend_from_slice(TEXT.get(..TEXT.len().min(len - value.len())).unwrap_or(TEXT));
     }
-    for run in value.chunks_exact_mut(1024 / 13) {
+    for run in value.chunks_exact_mut(len / 13) {
         let mut digits = random.next();
         for byte in run.iter_mut().skip(20).take(16) {
             *byte = DIGITS.get((digits & 15) as usize).copied().unwrap_or(b'0');
