@@ -234,26 +234,60 @@ impl Database {
         step: impl Fn(&mut P, &[u8], &[u8]) -> Result<Next, Error> + Sync,
         take: impl FnMut(P) -> Result<ControlFlow<()>, E>,
     ) -> Result<(), E> {
-        let mut parts = Vec::new();
-        for layer in &self.layers {
-            parts.extend(layer.parts(range)?);
-        }
-        if direction == Direction::Backwards {
-            parts.reverse();
-        }
-        let work = |reader: &mut _, part: &Part<'_>, emit: &mut dyn FnMut(P) -> ControlFlow<()>| {
-            let mut collected = P::default();
-            let mut show = |key: &[u8], value: &[u8]| match step(&mut collected, key, value)? {
-                Next::More => Ok(ControlFlow::Continue(())),
-                Next::Cut => Ok(emit(mem::take(&mut collected))),
-                Next::Enough => Ok(ControlFlow::Break(())),
-            };
-            part.read(reader, direction, &mut show)?;
-            let _ = emit(collected);
-            Ok(())
-        };
-        scan::in_order(&parts, scan::cores(), || None, work, take)
+        scan_layers(&self.layers, range, direction, step, take)
     }
+
+    /// Like [`Database::scan`] going backwards, for whoever wants no more than the first that is found: the last layer
+    /// is read first, and nothing else meanwhile; then twice as many each time. So what is recent costs one read of
+    /// what may be far away, and what is not is searched for on all cores.
+    pub(crate) fn search_back<P: Default + Send, E: From<Error> + Send>(
+        &self,
+        range: RevisionRange,
+        step: impl Fn(&mut P, Record<'_>) -> Result<Next, Error> + Sync,
+        mut take: impl FnMut(P) -> Result<ControlFlow<()>, E>,
+    ) -> Result<(), E> {
+        let step = |collected: &mut P, key: &[u8], value: &[u8]| {
+            let at = parse_key(key)?;
+            if range.has(at) { step(collected, Record { at, value }) } else { Ok(Next::More) }
+        };
+        let mut is_found = false;
+        let (mut rest, mut at_once) = (self.layers.as_slice(), 1);
+        while !rest.is_empty() && !is_found {
+            let (before, last) = rest.split_at(rest.len().saturating_sub(at_once));
+            let take = |collected| take(collected).inspect(|flow| is_found = flow.is_break());
+            scan_layers(last, range, Direction::Backwards, step, take)?;
+            (rest, at_once) = (before, at_once * 2);
+        }
+        Ok(())
+    }
+}
+
+fn scan_layers<P: Default + Send, E: From<Error> + Send>(
+    layers: &[Layer],
+    range: RevisionRange,
+    direction: Direction,
+    step: impl Fn(&mut P, &[u8], &[u8]) -> Result<Next, Error> + Sync,
+    take: impl FnMut(P) -> Result<ControlFlow<()>, E>,
+) -> Result<(), E> {
+    let mut parts = Vec::new();
+    for layer in layers {
+        parts.extend(layer.parts(range)?);
+    }
+    if direction == Direction::Backwards {
+        parts.reverse();
+    }
+    let work = |reader: &mut _, part: &Part<'_>, emit: &mut dyn FnMut(P) -> ControlFlow<()>| {
+        let mut collected = P::default();
+        let mut show = |key: &[u8], value: &[u8]| match step(&mut collected, key, value)? {
+            Next::More => Ok(ControlFlow::Continue(())),
+            Next::Cut => Ok(emit(mem::take(&mut collected))),
+            Next::Enough => Ok(ControlFlow::Break(())),
+        };
+        part.read(reader, direction, &mut show)?;
+        let _ = emit(collected);
+        Ok(())
+    };
+    scan::in_order(&parts, scan::cores(), || None, work, take)
 }
 
 /// The revision that `bytes`, the key of an entry, stands for.

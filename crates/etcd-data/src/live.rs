@@ -42,7 +42,8 @@ impl Keys<'_> {
 
 /// What `key` was at revision `at`, or is now; nothing if it did not exist.
 ///
-/// All cores search backwards, and stop as soon as the answer is known.
+/// All cores search backwards, and stop as soon as the answer is known. Of what is kept elsewhere, little is read
+/// that is not needed.
 pub fn get(database: &Database, key: &[u8], at: Option<Revision>) -> Result<Option<OwnedKeyValue>, ViewError> {
     let at = Horizon::of(database)?.at(at)?;
     let matcher = KeyMatcher::new(key);
@@ -58,7 +59,7 @@ pub fn get(database: &Database, key: &[u8], at: Option<Revision>) -> Result<Opti
         newest = found;
         Ok::<_, Error>(if newest.is_none() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
     };
-    database.scan(RevisionRange::up_to(at), Direction::Backwards, step, take)?;
+    database.search_back(RevisionRange::up_to(at), step, take)?;
     Ok(newest.filter(|(at, _)| !at.tombstone).map(|(_, found)| found))
 }
 
