@@ -77,11 +77,25 @@ impl<'a> KeyValue<'a> {
 
     /// Appends the bytes of this key-value to `out`, as every etcd writes them.
     pub fn encode(&self, out: &mut Vec<u8>) {
+        self.encode_before_value(out);
+        out.extend_from_slice(self.value);
+        self.encode_after_value(out);
+    }
+
+    /// Appends what stands before the bytes of the value.
+    pub fn encode_before_value(&self, out: &mut Vec<u8>) {
         put_bytes(out, 0x0A, self.key);
         put_number(out, 0x10, self.create_revision.0);
         put_number(out, 0x18, self.mod_revision.0);
         put_number(out, 0x20, self.version);
-        put_bytes(out, 0x2A, self.value);
+        if !self.value.is_empty() {
+            out.push(0x2A);
+            put_varint(out, self.value.len() as u64);
+        }
+    }
+
+    /// Appends what stands behind the bytes of the value.
+    pub fn encode_after_value(&self, out: &mut Vec<u8>) {
         put_number(out, 0x30, self.lease.0);
     }
 }

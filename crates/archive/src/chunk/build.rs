@@ -88,6 +88,11 @@ const GROWTH: usize = 2;
 pub(super) const REVISION_BYTES: u64 = 18;
 
 impl ChunkBuilder {
+    /// An empty one with the room that this one has come to need: the next is about as large.
+    pub(crate) fn another(&self) -> Self {
+        Self { values: Vec::with_capacity(self.values.len()), ..Self::default() }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.flags.is_empty()
     }
@@ -146,10 +151,15 @@ impl ChunkBuilder {
         delete | way
     }
 
+    /// Whether `record` is what becomes of `parsed`. Its value, which is nearly all of it, is not copied for that.
     fn is_as_etcd_writes(&mut self, parsed: &KeyValue<'_>, record: &[u8]) -> bool {
         self.scratch.clear();
-        parsed.encode(&mut self.scratch);
-        self.scratch == record
+        parsed.encode_before_value(&mut self.scratch);
+        let Some(rest) = record.strip_prefix(self.scratch.as_slice()) else { return false };
+        let Some((value, rest)) = rest.split_at_checked(parsed.value.len()) else { return false };
+        self.scratch.clear();
+        parsed.encode_after_value(&mut self.scratch);
+        rest == self.scratch && (std::ptr::eq(value, parsed.value) || value == parsed.value)
     }
 
     fn odd(&mut self, record: &[u8]) -> u8 {

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
@@ -86,7 +87,7 @@ impl Gather {
 
     fn sort(&mut self) {
         let keys = &self.keys;
-        self.entries.sort_by(|a, b| (a.key(keys), a.chunk).cmp(&(b.key(keys), b.chunk)));
+        self.entries.sort_unstable_by(|a, b| (a.key(keys), a.chunk).cmp(&(b.key(keys), b.chunk)));
     }
 
     /// Hands out the blocks, in order.
@@ -106,11 +107,17 @@ impl Gather {
         let starts = [0].into_iter().chain(aside.ends.iter().copied());
         let mut heap = BinaryHeap::new();
         for (start, &end) in starts.zip(&aside.ends) {
-            heap.extend(Run { start, end, buffer: Vec::new(), key: Vec::new(), chunk: 0 }.next(&file)?.map(Reverse));
+            let mut run = Run { start, end, buffer: Vec::new(), used: 0, key: Vec::new(), chunk: 0 };
+            if run.next(&file)? {
+                heap.push(Reverse(run));
+            }
         }
-        while let Some(Reverse(run)) = heap.pop() {
+        while let Some(mut least) = heap.peek_mut() {
+            let Reverse(run) = &mut *least;
             blocks.push(&run.key, run.chunk, &mut take)?;
-            heap.extend(run.next(&file)?.map(Reverse));
+            if !run.next(&file)? {
+                PeekMut::pop(least);
+            }
         }
         blocks.end(&mut take)
     }
@@ -126,8 +133,9 @@ impl Entry {
 struct Run {
     start: u64,
     end: u64,
-    /// What was read ahead.
+    /// What was read ahead, and how much of it was taken.
     buffer: Vec<u8>,
+    used: usize,
     key: Vec<u8>,
     chunk: u32,
 }
@@ -136,21 +144,22 @@ struct Run {
 const AHEAD_BYTES: u64 = 64 << 10;
 
 impl Run {
-    /// The run at its next entry. Nothing if it is over.
-    fn next(mut self, file: &File) -> io::Result<Option<Self>> {
+    /// Goes on to the next entry. False if there is none.
+    fn next(&mut self, file: &File) -> io::Result<bool> {
         let mut wanted = AHEAD_BYTES;
         loop {
-            if self.buffer.is_empty() && self.start == self.end {
-                return Ok(None);
+            if self.used == self.buffer.len() && self.start == self.end {
+                return Ok(false);
             }
-            if let Some(used) = self.entry() {
-                self.buffer.drain(..used);
-                return Ok(Some(self));
+            if self.entry().is_some() {
+                return Ok(true);
             }
             let ahead = wanted.min(self.end - self.start);
             if ahead == 0 {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "the scratch file is not as it was written"));
             }
+            self.buffer.drain(..self.used);
+            self.used = 0;
             let known = self.buffer.len();
             self.buffer.resize(known + ahead as usize, 0);
             file.read_exact_at(self.buffer.get_mut(known..).unwrap_or_default(), self.start)?;
@@ -159,16 +168,17 @@ impl Run {
         }
     }
 
-    /// Takes the entry that the buffer begins with, if all of it is there, and tells how long it is.
-    fn entry(&mut self) -> Option<usize> {
-        let mut fields = Fields::of(&self.buffer);
+    /// Takes the entry that is next in the buffer, if all of it is there.
+    fn entry(&mut self) -> Option<()> {
+        let mut fields = Fields::of(self.buffer.get(self.used..)?);
         let chunk = u32::try_from(fields.number().ok()?).ok()?;
         let shared = fields.size(self.key.len()).ok()?;
         let rest = fields.sized_bytes().ok()?;
         self.chunk = chunk;
         self.key.truncate(shared);
         self.key.extend_from_slice(rest);
-        Some(self.buffer.len() - fields.rest().len())
+        self.used = self.buffer.len() - fields.rest().len();
+        Some(())
     }
 }
 

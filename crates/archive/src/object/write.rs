@@ -232,7 +232,8 @@ impl<W: Write> ObjectWriter<W> {
     /// Has the chunk that was gathered packed.
     fn cut(&mut self) -> Result<(), WriteError> {
         if !self.builder.is_empty() {
-            let builder = std::mem::take(&mut self.builder);
+            let next = self.builder.another();
+            let builder = std::mem::replace(&mut self.builder, next);
             if let Some(done) = self.packing.send(builder)? {
                 self.place_packed(done)?;
             }
