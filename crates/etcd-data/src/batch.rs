@@ -21,6 +21,10 @@ impl<T> Default for Batch<T> {
 impl<T> Batch<T> {
     /// Adds a thing; says whether it is time to hand the batch over.
     pub(crate) fn push(&mut self, item: T, bytes: &[u8]) -> Next {
+        if self.bytes.is_empty() && !bytes.is_empty() {
+            // Else it grows by doubling, and copies every byte once more.
+            self.bytes.reserve_exact(BYTES + bytes.len());
+        }
         self.bytes.extend_from_slice(bytes);
         self.items.push((item, self.bytes.len()));
         if self.items.len() < ITEMS && self.bytes.len() < BYTES { Next::More } else { Next::Cut }

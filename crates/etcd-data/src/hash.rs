@@ -13,9 +13,8 @@
 
 use std::ops::ControlFlow;
 
-use crc32c::{crc32c, crc32c_append, crc32c_combine};
-
 use crate::compaction::{Rules, SurvivorReader, Survivors};
+use crate::crc::Crc;
 use crate::database::{Database, Direction, Next, Record, RevisionRange};
 use crate::error::Error;
 use crate::fingerprint::{Fingerprint, Fingerprinter, KeySet};
@@ -64,7 +63,10 @@ fn hash_at(database: &Database, compact: Option<Revision>, at: Revision) -> Resu
         let all = hash_records(database, at, None)?;
         return Ok((all, Some(all)));
     };
-    if let Some(Hashed { hash, all }) = hash_compacted(database, compact, at)? {
+    // Where it did not finish, most keys have several records, and what one pass finds out is of no use.
+    if database.tables().finished_compaction() == Ok(Some(compact))
+        && let Some(Hashed { hash, all }) = hash_compacted(database, compact, at)?
+    {
         return Ok((hash, Some(all)));
     }
     let survivors = hashed_survivors(database, compact, at)?;
@@ -180,36 +182,6 @@ impl<'a> HashedPart<'a> {
         if keeps {
             self.crc.add_record(&record);
         }
-    }
-}
-
-/// A CRC-32C, and of how many bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Crc {
-    pub(crate) crc: u32,
-    len: usize,
-}
-
-impl Crc {
-    pub(crate) fn of(bytes: &[u8]) -> Self {
-        Self { crc: crc32c(bytes), len: bytes.len() }
-    }
-
-    /// Adds a record of the key space.
-    pub(crate) fn add_record(&mut self, record: &Record<'_>) {
-        self.add(&record.at.encode());
-        self.add(record.value);
-    }
-
-    pub(crate) fn add(&mut self, bytes: &[u8]) {
-        self.crc = crc32c_append(self.crc, bytes);
-        self.len += bytes.len();
-    }
-
-    /// Adds the bytes that `next` is the CRC of.
-    pub(crate) fn join(&mut self, next: Self) {
-        self.crc = crc32c_combine(self.crc, next.crc, next.len);
-        self.len += next.len;
     }
 }
 

@@ -24,6 +24,7 @@ pub mod anchor;
 mod batch;
 pub mod compaction;
 pub mod container;
+mod crc;
 pub mod data_dir;
 pub mod database;
 pub mod defrag;

@@ -63,10 +63,10 @@ impl RevKey {
 
     /// The bytes of this key.
     pub fn encode(&self) -> EncodedRevKey {
-        let mut bytes = [0; 18];
-        let fields = self.main.0.to_be_bytes().into_iter().chain([b'_']).chain(self.sub.to_be_bytes()).chain([b't']);
-        for (byte, field) in bytes.iter_mut().zip(fields) {
-            *byte = field;
+        let mut bytes = *b"........_........t";
+        let (main, sub) = bytes.split_at_mut(9);
+        if let (Some(main), Some(sub)) = (main.first_chunk_mut(), sub.first_chunk_mut()) {
+            (*main, *sub) = (self.main.0.to_be_bytes(), self.sub.to_be_bytes());
         }
         EncodedRevKey { bytes, len: if self.tombstone { 18 } else { 17 } }
     }

@@ -16,10 +16,10 @@ use super::error::RestoreError;
 use super::progress::{Progress, Step};
 use crate::batch::Batch;
 use crate::compaction::Survivors;
+use crate::crc::Crc;
 use crate::database::{Database, Next, Record, RevisionRange};
 use crate::error::Error;
 use crate::fingerprint::{Fingerprint, Fingerprinter, KeyMap};
-use crate::hash::Crc;
 use crate::revision::{RevKey, Revision};
 use crate::tables::{KEY, LeaseId, Tables};
 
@@ -108,9 +108,11 @@ fn copy_records<S: Sink>(
             copied.last = Some(seen.at);
             done_bytes += value.len() as u64;
             if survivors.as_mut().is_none_or(|survivors| survivors.keeps(seen.at)) {
-                let pushed = bucket.push(&seen.at.encode(), value);
+                let key = seen.at.encode();
+                let pushed = bucket.push(&key, value);
                 pushed.map_err(|source| RestoreError::Write { path: path.into(), source })?;
-                copied.crc.add_record(&Record { at: seen.at, value });
+                copied.crc.add(&key);
+                copied.crc.add(value);
                 copied.records += 1;
             }
         }

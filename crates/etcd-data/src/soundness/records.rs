@@ -6,10 +6,11 @@ use std::ops::ControlFlow;
 
 use super::{Finding, Findings};
 use crate::batch::Batch;
+use crate::crc::Crc;
 use crate::database::{Database, Direction, Next, RevisionRange};
 use crate::error::{Error, Kind};
 use crate::fingerprint::{AsIs, Fingerprint, Fingerprinter, KeyMap, KeySet};
-use crate::hash::{Crc, HashKv, hash_kv};
+use crate::hash::{HashKv, hash_kv};
 use crate::key_value::{KeyValue, ValueFault};
 use crate::revision::{RevKey, Revision};
 use crate::tables::{KEY, LeaseId, Tables, printable};
