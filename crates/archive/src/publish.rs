@@ -20,6 +20,9 @@ use crate::header::Header;
 use crate::name::Name;
 use crate::object::{ObjectWriter, WriteError, WriteSettings, Written};
 
+/// What is under way at once. Packing is slower than most lines, and every piece takes its size of memory.
+const PIECES: Pieces = Pieces { bytes: 8 << 20, at_once: 2 };
+
 /// How objects are written.
 #[derive(Clone)]
 pub struct Writing<'a> {
@@ -46,7 +49,7 @@ impl Archive {
         fill: impl FnOnce(&mut Making<'_>) -> Result<(Closing, Option<Tables>), Error>,
     ) -> Result<Option<Written>, Error> {
         let key = self.key(name);
-        let uploader = Uploader::new(Arc::clone(&self.store), key.clone(), Put::if_absent(), Pieces::default());
+        let uploader = Uploader::new(Arc::clone(&self.store), key.clone(), Put::if_absent(), PIECES);
         let (mut out, sending) = writer(uploader);
         let sending = self.runtime.spawn(sending);
         let made = make(&mut out, &key, header, settings, writing, fill);
