@@ -15,8 +15,9 @@ use std::thread;
 use etcd_data::bolt_file::BoltFile;
 use etcd_data::container::Container;
 use etcd_data::digest::{self, Digest};
+use etcd_data::tables::TableFault;
 use etcd_data::view::Horizon;
-use etcd_data::{Database, Kind};
+use etcd_data::{Database, Kind, Revision};
 use jiff::Timestamp;
 use store::Key;
 
@@ -28,7 +29,7 @@ use crate::fetch::{Remote, Spool, Spooled};
 use crate::layout::etcdbrctl::{Events, is_excluded, lacks_leases};
 use crate::name::FullForm;
 use crate::object::Object;
-use crate::plan::{Contradiction, Fault, FullFacts, Known, PlanError, RestorePlan, Target, Told, Wanted};
+use crate::plan::{Contradiction, Fault, FullFacts, Known, PlanError, RestorePlan, Target, Told, Wanted, perhaps};
 use crate::point::{Answer, At, Covered, Step, TimeSearch};
 use crate::read_at::ReadAt;
 
@@ -259,12 +260,14 @@ impl Desk<'_> {
                     self.open_fulls(&fulls)?;
                     continue;
                 }
-                // A later full may have all history from before the hole on.
-                Err(PlanError::Hole { perhaps: Some(full), .. }) if !self.was_asked(&full) => {
-                    self.open_fulls(&[full])?;
-                    continue;
-                }
-                Err(error) => return Err(self.no_plan(error)),
+                // A later full may have all history from there on.
+                Err(error) => match perhaps(self.archive.catalogue(), wanted, &self.known) {
+                    Some(full) => {
+                        self.learn_history(&full)?;
+                        continue;
+                    }
+                    None => return Err(self.no_plan(error)),
+                },
             };
             let before = (self.known.without.len(), self.known.fulls.len());
             self.open_all(&plan)?;
@@ -331,16 +334,34 @@ impl Desk<'_> {
         Error::NothingLeft { source: error, set_aside: std::mem::take(&mut self.set_aside) }
     }
 
-    fn was_asked(&self, key: &Key) -> bool {
-        self.known.without.contains(key) || self.objects.contains_key(key)
-    }
-
     fn open_fulls(&mut self, fulls: &[Key]) -> Result<(), Error> {
         let archive = self.archive;
         for entry in archive.catalogue().entries().filter(|entry| fulls.contains(&entry.key)) {
             self.opened(entry)?;
         }
         Ok(())
+    }
+
+    /// Learns how far the history of a full goes back, or does without it from here on.
+    fn learn_history(&mut self, full: &Key) -> Result<(), Error> {
+        let Some(entry) = self.archive.catalogue().entries().find(|entry| entry.key == *full) else { return Ok(()) };
+        let compact = match self.opened(entry)? {
+            Some(Opened::Ours { object, .. }) => compact_revision(full, &object),
+            Some(Opened::Snapshot { database, told: Some(_) }) => {
+                let facts = facts(&database, entry.layout);
+                facts.map(|facts| facts.compact).map_err(|source| Error::Snapshot { key: full.clone(), source })
+            }
+            // What others hold was learned when it was opened.
+            _ => return Ok(()),
+        };
+        match (compact, entry.to) {
+            (Ok(compact), Some(last)) => {
+                self.known.fulls.insert(full.clone(), FullFacts { last, compact, lost_leases: false });
+                Ok(())
+            }
+            (Ok(_), None) => Ok(()),
+            (Err(error), _) => self.set_aside(full, error),
+        }
     }
 
     /// Opens what is not open yet, several at once.
@@ -458,6 +479,14 @@ fn is_of_this_machine(error: &Error) -> bool {
     }
 }
 
+/// Where the history of a full of ours begins, if not at its beginning.
+fn compact_revision(key: &Key, full: &Object) -> Result<Option<Revision>, Error> {
+    let of_object = |source| Error::Object { key: key.clone(), source };
+    let tables = full.tables().map_err(of_object)?.unwrap_or_default();
+    let unread = |fault: TableFault| ObjectError::Damaged { offset: 0, what: fault.to_string() };
+    tables.compact_revision().map_err(unread).map_err(of_object)
+}
+
 /// What an opened snapshot of another system is.
 fn facts(database: &Database, layout: Layout) -> Result<FullFacts, SnapshotError> {
     let Horizon { compact, current } = Horizon::of(database)?;
@@ -465,7 +494,7 @@ fn facts(database: &Database, layout: Layout) -> Result<FullFacts, SnapshotError
     Ok(FullFacts { last: current, compact, lost_leases })
 }
 
-fn reason(error: &Error) -> String {
+pub(crate) fn reason(error: &Error) -> String {
     let mut reasons = Vec::new();
     let mut next: Option<&dyn std::error::Error> = std::error::Error::source(error);
     while let Some(cause) = next {

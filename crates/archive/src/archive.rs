@@ -1,6 +1,6 @@
 //! An archive that is open for reading: whose it is, and what it has.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use etcd_data::Kind;
@@ -11,7 +11,7 @@ use store::{Info, Key, Listing, Store};
 use tokio::runtime::Handle;
 
 use crate::about::{ClusterNote, FullNote, LineageNote};
-use crate::catalogue::{Catalogue, PickError, Stranger, Survey};
+use crate::catalogue::{Catalogue, PickError, Survey};
 use crate::entry::Layout;
 use crate::error::{Error, ObjectError};
 use crate::identity::{Cluster, LineageId};
@@ -91,6 +91,11 @@ impl Archive {
     /// Whose it is. Other systems' archives do not tell.
     pub fn cluster(&self) -> Option<&Cluster> {
         self.cluster.as_ref()
+    }
+
+    /// The point that a lineage came from, if that is told.
+    pub fn parent(&self, lineage: &LineageId) -> Option<&Parent> {
+        self.parents.get(lineage)
     }
 
     /// The store that it is in.
@@ -179,14 +184,7 @@ fn pick_peer(found: Vec<PeerArchive>, which: &Which, listed: &[Info]) -> Result<
     let mut meant =
         found.into_iter().filter(|archive| which.cluster.as_ref().is_none_or(|name| archive.folder == *name));
     match (meant.next(), meant.next(), &which.cluster) {
-        (Some(archive), None, _) => {
-            let known: BTreeSet<&Key> = archive.entries.iter().map(|entry| &entry.key).collect();
-            let strangers = listed.iter().filter(|info| !known.contains(&info.key));
-            let strangers = strangers.map(|info| Stranger { key: info.key.clone(), size_bytes: info.size_bytes });
-            let strangers = strangers.collect();
-            let PeerArchive { layout, folder, entries, .. } = archive;
-            Ok((folder, Catalogue::of_peer(layout, entries, strangers)))
-        }
+        (Some(archive), None, _) => Ok((archive.folder.clone(), Catalogue::of_peer_archive(archive, listed))),
         (None, _, _) if there.is_empty() => Err(PickError::Nothing),
         (None, _, Some(wanted)) => Err(PickError::NotThere { wanted: wanted.clone(), there }),
         _ => Err(PickError::Several { there }),

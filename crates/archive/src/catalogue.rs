@@ -17,6 +17,7 @@ use store::{Info, Key, Retention};
 
 use crate::entry::{Entry, Form, Layout};
 use crate::identity::LineageId;
+use crate::layout::{Companion, Ignored, PeerArchive, Why};
 use crate::name::{DeltaName, FullName, Name, ProofName};
 
 pub use survey::{PickError, Survey};
@@ -28,10 +29,16 @@ pub struct Catalogue {
     pub layout: Layout,
     /// Its histories, the newest last. Only our own archives tell several apart.
     pub histories: Vec<History>,
+    /// What is told of the cluster, its lineages and its keys.
+    pub signs: Vec<Aside<Name>>,
     /// What is told beside fulls, by the key of the full.
     pub notes: Vec<Aside<Key>>,
     /// What was proven.
     pub proofs: Vec<Aside<ProofName>>,
+    /// What goes where an entry goes, in an archive of another system.
+    pub companions: Vec<Companion>,
+    /// What runs left that died, in an archive of another system.
+    pub leftovers: Vec<Aside<Why>>,
     /// What is none of ours. Nobody touches it.
     pub strangers: Vec<Stranger>,
     /// What the listing told of objects that cannot be deleted, by key.
@@ -90,6 +97,23 @@ impl Catalogue {
         gathered.sorted()
     }
 
+    /// The catalogue of an archive that another system laid out, with everything that was listed beside it.
+    pub fn of_peer_archive(archive: PeerArchive, listed: &[Info]) -> Self {
+        let known: BTreeSet<&Key> = archive.keys().collect();
+        let strangers = listed.iter().filter(|info| !known.contains(&info.key));
+        let mut strangers: Vec<Stranger> = strangers.map(stranger).collect();
+        let (left, others): (Vec<Ignored>, Vec<Ignored>) =
+            archive.ignored.into_iter().partition(|ignored| ignored.why.is_left());
+        strangers.extend(others.into_iter().map(|Ignored { key, size_bytes, .. }| Stranger { key, size_bytes }));
+        let mut catalogue = Self::of_peer(archive.layout, archive.entries, strangers);
+        catalogue.companions = archive.companions;
+        let aside = |Ignored { key, size_bytes, modified, why }| Aside { key, about: why, modified, size_bytes };
+        catalogue.leftovers = left.into_iter().map(aside).collect();
+        let retained = listed.iter().filter_map(|info| Some((info.key.clone(), info.retention?)));
+        catalogue.retained = retained.collect();
+        catalogue.sorted()
+    }
+
     /// The catalogue of an archive of ours in `folder`: what is listed below it, in any order. The folder is empty if
     /// the archive is the whole place.
     pub fn of_listing<'a>(folder: &str, listed: impl IntoIterator<Item = &'a Info>) -> Self {
@@ -131,8 +155,11 @@ impl Catalogue {
         Self {
             layout,
             histories: Vec::new(),
+            signs: Vec::new(),
             notes: Vec::new(),
             proofs: Vec::new(),
+            companions: Vec::new(),
+            leftovers: Vec::new(),
             strangers: Vec::new(),
             retained: Vec::new(),
         }
@@ -140,15 +167,19 @@ impl Catalogue {
 
     fn take(&mut self, folder: &str, info: &Info) {
         let Some(name) = below(folder, &info.key).and_then(Name::parse) else {
-            self.strangers.push(Stranger { key: info.key.clone(), size_bytes: info.size_bytes });
+            self.strangers.push(stranger(info));
             return;
         };
         if let Some(retention) = info.retention {
             self.retained.push((info.key.clone(), retention));
         }
         match name {
-            Name::Cluster | Name::Writer | Name::Lockbox(_) => {}
-            Name::Lineage(lineage) => self.history_of(lineage).is_described = true,
+            Name::Writer => {}
+            Name::Cluster | Name::Lockbox(_) => self.signs.push(aside(info, name)),
+            Name::Lineage(lineage) => {
+                self.history_of(lineage.clone()).is_described = true;
+                self.signs.push(aside(info, Name::Lineage(lineage)));
+            }
             Name::Full(lineage, name) => {
                 let entry = full_entry(info, lineage.clone(), &name);
                 self.history_of(lineage).add(entry);
@@ -276,6 +307,10 @@ fn entry(info: &Info, lineage: LineageId, form: Form, to: Revision, taken: Optio
         modified: info.modified,
         size_bytes: info.size_bytes,
     }
+}
+
+fn stranger(info: &Info) -> Stranger {
+    Stranger { key: info.key.clone(), size_bytes: info.size_bytes }
 }
 
 fn aside<T>(info: &Info, about: T) -> Aside<T> {

@@ -35,6 +35,14 @@ pub enum Error {
         /// Why not.
         source: crate::catalogue::PickError,
     },
+    /// An archive of another system is to be copied to where another of its kind is.
+    #[error("what is in {folder:?} at {place} is another archive: the two have no object in common")]
+    NothingShared {
+        /// Where it was to go.
+        place: String,
+        /// The folder there.
+        folder: String,
+    },
     /// What was asked for cannot be restored.
     #[error(transparent)]
     Plan(#[from] crate::plan::PlanError),
@@ -200,6 +208,7 @@ impl Error {
             Self::Proof(error) => error.kind(),
             Self::Name(_) => Kind::Usage,
             Self::Pick { source: crate::catalogue::PickError::Several { .. }, .. } => Kind::Usage,
+            Self::NothingShared { .. } => Kind::Conflict,
             Self::Pick { .. } | Self::TooEarly { .. } => Kind::Missing,
             Self::Plan(error) => error.kind(),
             // Something was there for it, and is of no use.

@@ -42,7 +42,7 @@ pub async fn found_lineage(store: &dyn Store, folder: &str, note: &LineageNote) 
 }
 
 /// What stands at `key` after `note` was put there if nothing did.
-async fn put_once<T>(store: &dyn Store, key: &Key, note: &T) -> Result<T, Error>
+pub(crate) async fn put_once<T>(store: &dyn Store, key: &Key, note: &T) -> Result<T, Error>
 where
     T: Serialize + DeserializeOwned,
 {
@@ -65,7 +65,7 @@ where
     read(store, key).await?.ok_or_else(|| gone().into())
 }
 
-async fn read<T: DeserializeOwned>(store: &dyn Store, key: &Key) -> Result<Option<T>, Error> {
+pub(crate) async fn read<T: DeserializeOwned>(store: &dyn Store, key: &Key) -> Result<Option<T>, Error> {
     let of_object = |source| Error::Object { key: key.clone(), source };
     let damaged = |what: String| of_object(ObjectError::Damaged { offset: 0, what });
     let bytes = match store.get(key, 0..MAX_NOTE_BYTES).await {

@@ -22,6 +22,7 @@ pub(crate) mod sample;
 use std::collections::BTreeSet;
 use std::fmt;
 
+use jiff::Timestamp;
 use store::{Info, Key};
 
 use crate::entry::{Entry, Layout};
@@ -49,6 +50,8 @@ pub struct Companion {
     pub of: Key,
     /// Its own.
     pub key: Key,
+    /// Its size.
+    pub size_bytes: u64,
     /// What it is.
     pub what: Beside,
 }
@@ -71,6 +74,8 @@ pub struct Ignored {
     pub key: Key,
     /// Its size.
     pub size_bytes: u64,
+    /// When the store says that it was written.
+    pub modified: Timestamp,
     /// Why.
     pub why: Why,
 }
@@ -88,6 +93,13 @@ pub enum Why {
     NoSnapshot,
     /// Somebody marked it so that it is not restored from.
     Excluded,
+}
+
+impl Why {
+    /// Whether it is what a run left that died, of no use to anybody.
+    pub fn is_left(self) -> bool {
+        matches!(self, Self::Unfinished | Self::LonePart | Self::NoSnapshot)
+    }
 }
 
 impl fmt::Display for Why {
@@ -156,11 +168,12 @@ impl PeerArchive {
     }
 
     fn accompany(&mut self, of: Key, info: &Info, what: Beside) {
-        self.companions.push(Companion { of, key: info.key.clone(), what });
+        self.companions.push(Companion { of, key: info.key.clone(), size_bytes: info.size_bytes, what });
     }
 
     fn ignore(&mut self, info: &Info, why: Why) {
-        self.ignored.push(Ignored { key: info.key.clone(), size_bytes: info.size_bytes, why });
+        let (key, modified) = (info.key.clone(), info.modified);
+        self.ignored.push(Ignored { key, size_bytes: info.size_bytes, modified, why });
     }
 }
 

@@ -24,6 +24,9 @@
 //! - [`merge_plan`]: what is due to be put together
 //! - [`retention`]: what can be deleted
 //! - [`publish`], [`merge`]: writing objects, and making one of several
+//! - [`copy_plan`], [`sending`], [`copy`]: an archive at another place, as it is
+//! - [`import`]: another system's archive, brought into one of ours
+//! - [`prune`]: deleting what retention lets go
 //! - [`proof`], [`proven`]: how far objects and points have been shown to be right, and what is recorded of that
 //! - [`check`]: everything that is wrong with an archive, and what is shown to be right
 //! - [`error`]: what can go wrong
@@ -37,6 +40,8 @@ pub mod catalogue;
 pub mod check;
 mod chunk;
 pub mod closing;
+pub mod copy;
+pub mod copy_plan;
 mod culprit;
 pub mod encryption;
 pub mod entry;
@@ -48,6 +53,7 @@ pub mod founding;
 pub mod header;
 mod headers;
 pub mod identity;
+pub mod import;
 mod key_index;
 pub mod layout;
 pub mod merge;
@@ -55,14 +61,17 @@ pub mod merge_plan;
 pub mod name;
 pub mod object;
 pub mod opened;
+mod peer_object;
 pub mod plan;
 pub mod point;
 pub mod proof;
 pub mod proven;
+pub mod prune;
 pub mod publish;
 pub mod read_at;
 pub mod retention;
 pub mod sealing;
+pub mod sending;
 #[cfg(test)]
 mod sketch;
 pub mod unlock;

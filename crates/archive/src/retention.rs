@@ -197,7 +197,8 @@ impl RetentionPlan {
                 decisions.push(Decision { entry: entry.clone(), verdict });
             }
         }
-        let (order, asides) = (order(&decisions), asides(catalogue, &decisions, policy, now));
+        let order = order(&decisions);
+        let asides = if keeps.has_proven { asides(catalogue, &decisions, policy, now) } else { Vec::new() };
         Self { decisions, asides, strangers: catalogue.strangers.len(), order }
     }
 
@@ -447,7 +448,8 @@ fn order(decisions: &[Decision]) -> Vec<usize> {
     deltas
 }
 
-/// Notes whose full goes, or has gone some time ago, and proofs of nothing that stays.
+/// Notes whose full goes, or has gone some time ago, and proofs of nothing that stays; what goes with an entry that
+/// goes, and what runs left that died some time ago.
 fn asides(catalogue: &Catalogue, decisions: &[Decision], policy: &Policy, now: Timestamp) -> Vec<Key> {
     let gone = decisions.iter().filter(|decision| decision.verdict.is_delete());
     let gone: BTreeSet<&Key> = gone.map(|decision| &decision.entry.key).collect();
@@ -458,7 +460,11 @@ fn asides(catalogue: &Catalogue, decisions: &[Decision], policy: &Policy, now: T
     let oldest = stays.map(|decision| decision.entry.modified).min();
     let proofs = catalogue.proofs.iter().filter(|proof| oldest.is_some_and(|oldest| proof.modified < oldest));
     let notes = notes.chain(lone).map(|note| note.key.clone());
-    notes.chain(proofs.filter(|proof| is_old(proof.modified)).map(|proof| proof.key.clone())).collect()
+    let proofs = proofs.filter(|proof| is_old(proof.modified)).map(|proof| proof.key.clone());
+    let companions = catalogue.companions.iter().filter(|companion| gone.contains(&companion.of));
+    let companions = companions.map(|companion| companion.key.clone());
+    let left = catalogue.leftovers.iter().filter(|left| is_old(left.modified)).map(|left| left.key.clone());
+    notes.chain(proofs).chain(companions).chain(left).collect()
 }
 
 /// `span` before `now`, or the beginning of time.

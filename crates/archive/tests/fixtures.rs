@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
 
+#[path = "fixtures/point.rs"]
+mod point;
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,11 +12,11 @@ use archive::archive::{Archive, Which};
 use archive::plan::Wanted;
 use archive::point::At;
 use archive::sealing::NoKeys;
-use etcd_data::hash::hash_kv;
-use etcd_data::live::{self, Keys};
 use etcd_data::{Database, Revision};
 use store::Folder;
-use testkit::fixtures::{self, KeysDigest, Point};
+use testkit::fixtures;
+
+use point::require;
 
 /// The archives that etcdbrctl wrote.
 const ETCDBRCTL: [&str; 6] =
@@ -41,35 +44,6 @@ impl World {
         let point = archive.open_whole(&agreed, self.scratch.path()).unwrap();
         (point.revision, point.database)
     }
-}
-
-fn require(point: &Point, database: &Database) {
-    let at = Some(Revision(point.revision));
-    assert_eq!(keys_sha256(database, at), point.keys_sha256, "keys at {}", point.revision);
-    assert_eq!(live::count(database, at, Keys::All).unwrap(), point.key_count as u64, "count at {}", point.revision);
-    let begins = database.tables().compact_revision().unwrap().unwrap_or(Revision(-1));
-    for hash in point.hashes.iter().filter(|hash| hash.compact_revision >= begins.0) {
-        let compact = (hash.compact_revision > 0).then_some(Revision(hash.compact_revision));
-        let found = hash_kv(database, at, compact).unwrap();
-        assert_eq!(found.hash, hash.hash, "HashKV at {} compacted at {}", point.revision, hash.compact_revision);
-    }
-}
-
-/// SHA-256 over all live keys in their order, as the truth files have it.
-fn keys_sha256(database: &Database, at: Option<Revision>) -> String {
-    let mut keys = Vec::new();
-    let note = |_, found: etcd_data::KeyValue<'_>| {
-        keys.push(found.to_owned());
-        std::ops::ControlFlow::Continue(())
-    };
-    live::visit(database, at, Keys::All, note).unwrap();
-    keys.sort_by(|a, b| a.key.cmp(&b.key));
-    let mut digest = KeysDigest::default();
-    for found in keys {
-        let numbers = [found.create_revision.0, found.mod_revision.0, found.version, found.lease.0];
-        digest.add(&found.key, &found.value, numbers);
-    }
-    digest.finish()
 }
 
 #[test]

@@ -66,41 +66,41 @@ pub enum LayoutArg {
 pub struct StoreArgs {
     /// The server, where it is not the provider's own
     #[arg(long, value_name = "URL")]
-    endpoint: Option<String>,
+    pub(crate) endpoint: Option<String>,
     /// The region of the bucket
     #[arg(long, value_name = "NAME")]
-    region: Option<String>,
+    pub(crate) region: Option<String>,
     /// The section of the shared files with credentials
     #[arg(long, value_name = "NAME", conflicts_with_all = ["credentials", "anonymous"])]
-    profile: Option<String>,
+    pub(crate) profile: Option<String>,
     /// A mounted Kubernetes secret, as Gardener's `store.secretRef` has it: a folder, or a file with JSON. If not given,
     /// credentials are found where the provider's own tools find them
     #[arg(long, value_name = "PATH", conflicts_with = "anonymous")]
-    credentials: Option<PathBuf>,
+    pub(crate) credentials: Option<PathBuf>,
     /// Without credentials: for what everybody may read
     #[arg(long)]
-    anonymous: bool,
+    pub(crate) anonymous: bool,
     /// Whose S3 it is: aws, minio, ceph, oss, obs or ecs
     #[arg(long, value_name = "NAME", value_parser = flavour)]
-    flavour: Option<Flavour>,
+    pub(crate) flavour: Option<Flavour>,
     /// Whether the bucket is in the path of requests, and not in the name of the host
     #[arg(long, value_name = "BOOL")]
-    path_style: Option<bool>,
+    pub(crate) path_style: Option<bool>,
     /// Certificates to trust beside those of the system, in PEM
     #[arg(long, value_name = "FILE")]
-    ca_file: Option<PathBuf>,
+    pub(crate) ca_file: Option<PathBuf>,
     /// Believe whoever answers to be the store
     #[arg(long)]
-    insecure_skip_tls_verify: bool,
+    pub(crate) insecure_skip_tls_verify: bool,
     /// Read no faster than this
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
-    max_bytes_per_second: Option<u64>,
+    pub(crate) max_bytes_per_second: Option<u64>,
     /// Ask no more often than this
     #[arg(long, value_name = "COUNT")]
-    max_requests_per_second: Option<NonZeroU32>,
+    pub(crate) max_requests_per_second: Option<NonZeroU32>,
     /// How long to try what may succeed later
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
-    patience: Option<u64>,
+    pub(crate) patience: Option<u64>,
 }
 
 /// What opens an archive that is encrypted.
@@ -211,7 +211,7 @@ impl KeyArgs {
     }
 }
 
-fn flavour(name: &str) -> Result<Flavour, &'static str> {
+pub(crate) fn flavour(name: &str) -> Result<Flavour, &'static str> {
     Flavour::parse(name).ok_or("it is none of aws, minio, ceph, oss, obs and ecs")
 }
 

@@ -94,7 +94,7 @@ fn keyless() -> Arc<archive::sealing::NoKeys> {
     Arc::new(archive::sealing::NoKeys)
 }
 
-fn url(src: &Location) -> Result<String, Failure> {
+pub(crate) fn url(src: &Location) -> Result<String, Failure> {
     let path = match src {
         Location::Remote(url) => return Ok(url.clone()),
         Location::Path(path) => path,

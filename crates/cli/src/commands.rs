@@ -1,6 +1,7 @@
 //! All commands, one file each.
 
 pub mod completions;
+pub mod copy;
 pub mod defrag;
 pub mod diff;
 pub mod export;
@@ -12,6 +13,7 @@ pub mod keys;
 pub mod man;
 pub mod merge;
 pub mod points;
+pub mod prune;
 pub mod restore;
 pub mod undo;
 pub mod verify;
@@ -39,6 +41,8 @@ pub enum Command {
     Restore(restore::Args),
     Undo(undo::Args),
     Export(export::Args),
+    Copy(Box<copy::Args>),
+    Prune(Box<prune::Args>),
     Defrag(defrag::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -60,6 +64,8 @@ impl Command {
             Self::Restore(args) => restore::run(ui, &args),
             Self::Undo(args) => undo::run(ui, &args),
             Self::Export(args) => export::run(ui, &args),
+            Self::Copy(args) => copy::run(ui, &args),
+            Self::Prune(args) => prune::run(ui, &args),
             Self::Defrag(args) => defrag::run(ui, &args),
             Self::Completions(args) => completions::run(ui, &args),
             Self::Man(args) => man::run(ui, &args),
@@ -93,6 +99,8 @@ pub fn json_output(name: &str) -> Option<JsonOutput> {
         "restore" => of::<restore::Restoration>(),
         "undo" => of::<undo::Undone>(),
         "export" => of::<export::ExportedFile>(),
+        "copy" => of::<copy::Copied>(),
+        "prune" => of::<prune::PruneReport>(),
         "defrag" => of::<defrag::DefraggedFile>(),
         _ => None,
     }

@@ -14,6 +14,7 @@ pub mod build_failure;
 pub mod building;
 pub mod commands;
 pub mod content;
+pub mod duration;
 pub mod exit;
 pub mod failure;
 pub mod finding;
@@ -30,6 +31,7 @@ pub mod reference;
 pub mod snapshot_for;
 pub mod source;
 pub mod table;
+pub mod target_args;
 pub mod ui;
 
 use std::panic;
@@ -43,7 +45,7 @@ use ui::Ui;
 
 /// Looks into etcd snapshots, data directories and archives, proves them, and rebuilds data directories from them
 ///
-/// No etcd is needed or started for any of this, and nothing that is read is ever changed.
+/// No etcd is needed or started for any of this. Nothing that is read is ever changed; only `prune` deletes.
 #[derive(Debug, Parser)]
 #[command(name = "refloat", version, arg_required_else_help = true, after_help = EXIT_HELP)]
 pub struct Cli {

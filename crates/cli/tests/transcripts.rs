@@ -36,9 +36,11 @@ macro_rules! sessions {
 
 sessions! {
     archive
+    archive_copy
     archive_damaged
     archive_k3s
     archive_openshift
+    archive_prune
     archive_unreached
     archive_verify
     bad_input
@@ -133,6 +135,9 @@ fn desk(session: &str) -> TempDir {
             own_archive::put(&desk.path().join("own"));
             own_archive::put(&desk.path().join("own2"));
         }
+        if matches!(session, "archive_copy" | "archive_prune") {
+            put_own_archive(&desk.path().join("ours"));
+        }
         return desk;
     }
     if session == "data_dir" {
@@ -177,6 +182,26 @@ fn put_archives(desk: &Path) {
     fs::write(desk.join("snap.db"), fs::read(fixtures::path("openshift/snapshot_2026-11-21_013642.db")).unwrap())
         .unwrap();
     fs::create_dir(desk.join("empty")).unwrap();
+}
+
+/// An archive of ours: a full, and a delta with all the history that the full has.
+fn put_own_archive(place: &Path) {
+    const CLUSTER: &str = r#"{ "format": 1, "cluster": { "name": "golden", "id": "00000000000000000000000000000007" },
+        "made": "2026-11-21T09:30:00Z", "program": "refloat 0.1.0" }"#;
+    const LINEAGE: &str = r#"{ "format": 1, "lineage": "20261121T093000Z-00000001", "parent": null,
+        "began": "2026-11-21T09:30:00Z", "why": "the first", "program": "refloat 0.1.0" }"#;
+    let golden = fixtures::testdata().join("golden/archive/1");
+    let (full, delta) = (fs::read(golden.join("plain.full")).unwrap(), fs::read(golden.join("plain.delta")).unwrap());
+    for (name, bytes) in [
+        ("cluster.json", CLUSTER.as_bytes()),
+        ("20261121T093000Z-00000001/lineage.json", LINEAGE.as_bytes()),
+        ("20261121T093000Z-00000001/full/00000000000000000199-20261121T093000Z.full", &full),
+        ("20261121T093000Z-00000001/delta/0/00000000000000000002-00000000000000000199.delta", &delta),
+    ] {
+        let path = place.join("golden").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
 }
 
 fn copy(from: &Path, to: &Path) {

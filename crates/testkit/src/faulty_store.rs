@@ -18,7 +18,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -119,6 +119,8 @@ pub struct FaultyStore {
     injected: Mutex<Injected>,
     recent: Mutex<VecDeque<Change>>,
     is_cut_off: AtomicBool,
+    /// The request that is the last one to get through, if there is one.
+    last: AtomicU64,
 }
 
 /// What a lagging listing does not know yet.
@@ -152,6 +154,7 @@ impl FaultyStore {
             injected: Mutex::default(),
             recent: Mutex::default(),
             is_cut_off: AtomicBool::new(false),
+            last: AtomicU64::new(u64::MAX),
         }
     }
 
@@ -163,6 +166,13 @@ impl FaultyStore {
     /// From now on nothing gets through, or all does again: the network is away, or whoever asks is dead.
     pub fn cut_off(&self, is_cut_off: bool) {
         self.is_cut_off.store(is_cut_off, Ordering::SeqCst);
+    }
+
+    /// After so many requests more, nothing gets through: whoever asks dies there. Of the last that does, the answer is lost.
+    pub fn cut_off_after(&self, requests: u64) {
+        let so_far = self.injected().requests;
+        self.last.store(so_far.saturating_add(requests), Ordering::SeqCst);
+        self.cut_off(requests == 0);
     }
 
     /// The dice for the next request about `subject`.
@@ -216,7 +226,16 @@ impl FaultyStore {
             let fault = Fault::Unavailable { what: format!("{what} (seed {})", self.seed), source: None };
             Err(fault.at("asking", self.inner.place(), key))
         };
-        self.count(|injected| injected.requests += 1);
+        let number = {
+            let mut injected = self.injected.lock().unwrap();
+            injected.requests += 1;
+            injected.requests
+        };
+        if number >= self.last.load(Ordering::SeqCst) && !self.is_cut_off.swap(true, Ordering::SeqCst) {
+            self.count(|injected| injected.cut_off += 1);
+            drop(request.await);
+            return fails("cut off before its answer");
+        }
         if self.is_cut_off.load(Ordering::SeqCst) {
             self.count(|injected| injected.cut_off += 1);
             return fails("cut off");

@@ -28,6 +28,15 @@ impl RestorePlan {
     }
 }
 
+/// A later full that may still have the history that is wanted, which only opening it tells.
+pub(crate) fn perhaps(catalogue: &Catalogue, wanted: &Wanted, known: &Known) -> Option<Key> {
+    let Target::Revision(target) = wanted.target else { return None };
+    let candidates = candidates(catalogue, wanted, known).ok()?;
+    let may_have_it = |candidate: &&Candidate<'_>| target <= candidate.limit;
+    let mut histories = candidates.iter().filter(may_have_it).map(|candidate| candidate.history);
+    histories.find_map(|history| nearest_unopened_after(history, target, known))
+}
+
 /// A history that may be used, up to a revision of it.
 struct Candidate<'c> {
     history: &'c History,

@@ -10,7 +10,7 @@ impl fmt::Display for RetentionPlan {
             writeln!(f, "{verdict}: {}", entry.key)?;
         }
         for key in &self.asides {
-            writeln!(f, "delete, it tells of nothing that stays: {key}")?;
+            writeln!(f, "delete, what it goes with goes, or it is what a run left that died: {key}")?;
         }
         let gone = self.decisions.iter().filter(|decision| decision.verdict.is_delete()).count();
         writeln!(f, "{gone} of {} objects go, {} bytes", self.decisions.len(), self.freed_bytes())?;

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use archive::about::{ClusterNote, LineageNote};
 use archive::archive::{Archive, Which};
 use archive::closing::{Closing, Moment};
-use archive::encryption::{ArchiveKey, WritingKey};
+use archive::encryption::{ArchiveKey, KeyId, WritingKey};
 use archive::header::{FORMAT, Link, PROGRAM};
 use archive::name::{DeltaName, FullForm, FullName, Name};
 use archive::object::WriteSettings;
 use archive::plan::Wanted;
 use archive::point::At;
 use archive::publish::Writing;
-use archive::sealing::NoKeys;
+use archive::sealing::Keys;
 use archive::{Cluster, Epoch, Header, LineageId, ObjectKind};
 use etcd_data::database::RevisionRange;
 use etcd_data::hash::hash_kv;
@@ -75,10 +75,21 @@ pub(crate) struct World {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) cluster: Cluster,
     pub(crate) lineage: LineageId,
+    /// What objects are encrypted with, if they are.
+    pub(crate) key: Option<ArchiveKey>,
     pub(crate) records: Vec<TailRecord>,
     pub(crate) truth: Database,
     /// What objects are encrypted with from then on, if they are.
     pub(crate) archive_key: Option<ArchiveKey>,
+}
+
+/// The one archive key of a world.
+struct OneKey(Option<ArchiveKey>);
+
+impl Keys for OneKey {
+    fn archive_key(&self, id: KeyId) -> Option<ArchiveKey> {
+        self.0.clone().filter(|key| key.id() == id)
+    }
 }
 
 impl World {
@@ -107,21 +118,28 @@ impl World {
         }
         let records = history(random, last);
         let truth = Database::empty(Tables::default()).followed_by(RevisionRange::ALL, Arc::new(records.clone()));
-        Self {
-            runtime,
-            scratch: tempfile::tempdir().unwrap(),
-            store,
-            cluster,
-            lineage,
-            records,
-            truth,
-            archive_key: None,
-        }
+        let scratch = tempfile::tempdir().unwrap();
+        Self { runtime, scratch, store, cluster, lineage, key: None, records, truth, archive_key: None }
+    }
+
+    /// What is written from now on is encrypted. What stands for the lockbox is not opened here.
+    pub(crate) fn encrypt(&mut self) {
+        let key = ArchiveKey::draw(self.cluster.id);
+        let lockbox = Key::parse(format!("prod/{}", Name::Lockbox(key.id()))).unwrap();
+        let bytes = format!("{{\"id\":\"{}\"}}", key.id());
+        self.runtime.block_on(self.store.put(&lockbox, bytes.into(), &Put::if_absent())).unwrap();
+        self.key = Some(key.clone());
+        self.archive_key = Some(key);
     }
 
     pub(crate) fn open(&self) -> Archive {
-        let handle = self.runtime.handle().clone();
-        Archive::open(Arc::clone(&self.store), handle, &Which::default(), Arc::new(NoKeys)).unwrap()
+        self.open_at(&self.store)
+    }
+
+    /// The archive in another store.
+    pub(crate) fn open_at(&self, store: &Arc<dyn Store>) -> Archive {
+        let (handle, keys) = (self.runtime.handle().clone(), Arc::new(OneKey(self.key.clone())));
+        Archive::open(Arc::clone(store), handle, &Which::default(), keys).unwrap()
     }
 
     pub(crate) fn writing(&self, revision: i64) -> Writing<'_> {
@@ -177,7 +195,12 @@ impl World {
 
     /// Reads the archive at `at`, compares it with the truth at `revision`, and tells how many objects that took.
     pub(crate) fn require(&self, at: &At, revision: i64) -> usize {
-        let archive = self.open();
+        self.require_at(&self.store, at, revision)
+    }
+
+    /// The same of the archive in another store.
+    pub(crate) fn require_at(&self, store: &Arc<dyn Store>, at: &At, revision: i64) -> usize {
+        let archive = self.open_at(store);
         let agreed = archive.agree(&Wanted::default(), at, self.scratch.path()).unwrap();
         assert_eq!(agreed.set_aside, [], "{at}");
         let point = archive.open_whole(&agreed, self.scratch.path()).unwrap();

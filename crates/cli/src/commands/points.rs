@@ -325,7 +325,7 @@ fn show(ui: &mut Ui, args: &Args, archive: &Archive, points: &Points<'_>, learne
     if archive.catalogue().layout == Layout::Refloat {
         ui.line(format_args!("newest proven point: {}", learned.newest_text()))?;
     }
-    match archive.catalogue().strangers.len() {
+    match archive.catalogue().strangers.len() + archive.catalogue().leftovers.len() {
         0 => Ok(()),
         1 => ui.line("\n1 object there is not of the archive"),
         count => ui.line(format_args!("\n{count} objects there are not of the archive")),
@@ -385,6 +385,8 @@ impl Listing {
     fn of(archive: &Archive, points: &Points<'_>, learned: &Learned) -> Self {
         let catalogue = archive.catalogue();
         let destination = archive.store().place();
+        let strangers = catalogue.strangers.iter().map(|stranger| &stranger.key);
+        let left = catalogue.leftovers.iter().map(|left| &left.key);
         let mut listing = Self {
             destination: destination.into(),
             layout: layout_name(catalogue.layout),
@@ -394,7 +396,7 @@ impl Listing {
             newest_proven: learned.newest_proven.as_ref().map(ProvenJson::of),
             points: Vec::new(),
             unreadable: learned.unreadable.iter().map(|(key, why)| format!("{key}: {why}")).collect(),
-            strangers: catalogue.strangers.iter().map(|stranger| stranger.key.to_string()).collect(),
+            strangers: strangers.chain(left).map(ToString::to_string).collect(),
         };
         for found in &points.lineages {
             let lineage = found.lineage.map(ToString::to_string);

@@ -1,0 +1,305 @@
+//! Deleting what retention lets go.
+//!
+//! A plan is made of what is listed and what is proven. Before anything goes the archive is listed again and planned again,
+//! and only what both plans delete, and nobody has touched in between, is deleted: so an object that somebody wrote, took
+//! away or locked meanwhile is never decided about by an old listing. Deltas that nothing replaces go one after the other,
+//! the last first; the rest goes many at a time. When one cannot be deleted, what comes before it in its lineage stays.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use etcd_data::Kind;
+use futures::{StreamExt, TryStreamExt, stream};
+use jiff::Timestamp;
+use store::{Fault, Key, Retention, StoreError, Upload};
+
+use crate::agree::reason;
+use crate::archive::{Archive, Which};
+use crate::catalogue::Catalogue;
+use crate::entry::{Entry, Layout};
+use crate::error::Error;
+use crate::identity::LineageId;
+use crate::plan::Known;
+use crate::proof::Level;
+use crate::retention::{Cause, Ground, Policy, RetentionPlan, Verdict};
+
+/// What pruning would do, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrunePlan {
+    /// What is decided about objects.
+    pub retention: RetentionPlan,
+    /// What of the archive turned out to be of no use, and why.
+    pub unusable: Vec<(Key, String)>,
+    /// Uploads that were begun so long ago that nobody goes on with them.
+    pub uploads: Vec<Upload>,
+    /// What the plan rests on.
+    ground: Ground,
+}
+
+/// What became of something that was to be deleted.
+#[derive(Debug)]
+pub enum Gone {
+    /// It is gone.
+    Deleted,
+    /// It stays: it, or what the plan rests on, was changed since the plan was made.
+    Changed,
+    /// It stays: something that follows on it could not be deleted.
+    HeldUp,
+    /// It could not be deleted.
+    Failed(StoreError),
+}
+
+/// What pruning did.
+#[derive(Debug, Default)]
+pub struct Pruned {
+    /// Object by object, in the order of the plan.
+    pub objects: Vec<(Key, Gone)>,
+    /// Uploads that were given up, and those that could not be.
+    pub uploads: Vec<(Upload, Result<(), StoreError>)>,
+}
+
+/// An object that is kept from being deleted for longer, or could not be.
+pub type Extended = (Key, Result<Timestamp, StoreError>);
+
+/// How many objects are asked for at once.
+const HEADS_AT_ONCE: usize = 16;
+/// How many objects are deleted with one request, at the most.
+const AT_ONCE: usize = 500;
+
+impl Archive {
+    /// What pruning by `policy` would do. Of our own archives what is recorded counts as proven. For other systems'
+    /// nothing can be recorded, so what is to stay is read and compared now, in the folder `scratch`.
+    pub fn plan_prune(&self, policy: &Policy, now: Timestamp, scratch: &Path) -> Result<PrunePlan, Error> {
+        let (mut ground, unusable) = match self.catalogue().layout {
+            Layout::Refloat => (self.recorded_ground()?, Vec::new()),
+            _ => self.read_ground(policy, now, scratch)?,
+        };
+        let first = RetentionPlan::choose(self.catalogue(), policy, &ground, now);
+        let doomed: Vec<Key> = first.deletions().cloned().collect();
+        ground.retained = self.retained(&doomed)?;
+        let retention = RetentionPlan::choose(self.catalogue(), policy, &ground, now);
+        let uploads = self.left_uploads(policy, now)?;
+        Ok(PrunePlan { retention, unusable, uploads, ground })
+    }
+
+    fn recorded_ground(&self) -> Result<Ground, Error> {
+        let recorded = self.proven()?;
+        let proven = self.proven_objects(&recorded.proven, Level::Sealed)?.into_keys().collect();
+        let known = Known { parents: self.parents.clone(), ..Known::default() };
+        Ok(Ground { known, proven, retained: BTreeMap::new() })
+    }
+
+    /// Reads what would stay, and does without what is of no use, until all that stays is as it was written.
+    fn read_ground(
+        &self,
+        policy: &Policy,
+        now: Timestamp,
+        scratch: &Path,
+    ) -> Result<(Ground, Vec<(Key, String)>), Error> {
+        let (mut known, mut unusable) = (Known::default(), Vec::new());
+        let mut whole: BTreeSet<Key> = BTreeSet::new();
+        loop {
+            let usable = self.catalogue().entries().map(|entry| &entry.key).filter(|key| !known.without.contains(*key));
+            let hoped = Ground { proven: usable.cloned().collect(), known: known.clone(), ..Ground::default() };
+            let plan = RetentionPlan::choose(self.catalogue(), policy, &hoped, now);
+            let stays = plan.decisions.iter().filter(|one| matches!(one.verdict, Verdict::Keep(_)));
+            let unread = stays
+                .map(|one| &one.entry)
+                .filter(|entry| !whole.contains(&entry.key) && !known.without.contains(&entry.key));
+            let unread: Vec<&Entry> = unread.collect();
+            if unread.is_empty() {
+                return Ok((Ground { known, proven: whole, retained: BTreeMap::new() }, unusable));
+            }
+            for entry in unread {
+                match self.require_whole(entry, scratch) {
+                    Ok(()) => drop(whole.insert(entry.key.clone())),
+                    Err(error) if matches!(error.kind(), Kind::Corrupt | Kind::Missing | Kind::Unsupported) => {
+                        known.without.insert(entry.key.clone());
+                        unusable.push((entry.key.clone(), reason(&error)));
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+    }
+
+    /// What keeps `keys` from being deleted, where the store knows such a thing.
+    fn retained(&self, keys: &[Key]) -> Result<BTreeMap<Key, Retention>, Error> {
+        if !self.store.abilities().retention {
+            return Ok(BTreeMap::new());
+        }
+        let asking = keys.iter().map(async |key| match self.store.head(key).await {
+            Ok(info) => Ok(info.retention.map(|retention| (key.clone(), retention))),
+            Err(StoreError { fault: Fault::NotFound, .. }) => Ok(None),
+            Err(error) => Err(Error::from(error)),
+        });
+        let asking = stream::iter(asking).buffer_unordered(HEADS_AT_ONCE);
+        let found: Vec<Option<(Key, Retention)>> = self.runtime.block_on(asking.try_collect())?;
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// Uploads in the folder of this archive that were begun long ago. Of those that do not tell when, nobody can say.
+    fn left_uploads(&self, policy: &Policy, now: Timestamp) -> Result<Vec<Upload>, Error> {
+        if !self.store.abilities().uploads {
+            return Ok(Vec::new());
+        }
+        let within = if self.folder().is_empty() { String::new() } else { format!("{}/", self.folder()) };
+        let mut uploads = self.runtime.block_on(self.store.uploads(&within))?;
+        let end = now.checked_sub(policy.failed_grace).unwrap_or(Timestamp::MIN);
+        uploads.retain(|upload| upload.begun.is_some_and(|begun| begun <= end));
+        Ok(uploads)
+    }
+
+    /// Carries out `plan`, which was made by `policy`.
+    pub fn prune(&self, plan: &PrunePlan, policy: &Policy, now: Timestamp) -> Result<Pruned, Error> {
+        let mut pruned = Pruned::default();
+        if plan.retention.deletions().next().is_some() {
+            let still = self.still_doomed(plan, policy, now)?;
+            pruned.objects = self.delete_in_order(plan, &still);
+        }
+        for upload in &plan.uploads {
+            let given_up = self.runtime.block_on(self.store.abort(upload));
+            pruned.uploads.push((upload.clone(), given_up));
+        }
+        Ok(pruned)
+    }
+
+    /// What a fresh look at the archive deletes as well, and nobody has touched since the plan was made.
+    fn still_doomed(&self, plan: &PrunePlan, policy: &Policy, now: Timestamp) -> Result<BTreeSet<Key>, Error> {
+        let which = Which { cluster: Some(self.folder().to_owned()), layout: Some(self.catalogue().layout) };
+        let fresh = Self::open(Arc::clone(&self.store), self.runtime.clone(), &which, Arc::clone(&self.keys))?;
+        let doomed: Vec<Key> = plan.retention.deletions().cloned().collect();
+        let ground = Ground { retained: self.retained(&doomed)?, ..plan.ground.clone() };
+        let again = RetentionPlan::choose(fresh.catalogue(), policy, &ground, now);
+        let (then, now) = (marks(self.catalogue()), marks(fresh.catalogue()));
+        let is_untouched = |key: &&Key| then.get(key) == now.get(key);
+        Ok(again.deletions().filter(is_untouched).cloned().collect())
+    }
+
+    /// Deletes in the order of the plan what is in `still`.
+    fn delete_in_order(&self, plan: &PrunePlan, still: &BTreeSet<Key>) -> Vec<(Key, Gone)> {
+        let decisions = &plan.retention.decisions;
+        let by_key: BTreeMap<&Key, usize> =
+            decisions.iter().enumerate().map(|(at, one)| (&one.entry.key, at)).collect();
+        let follows = follows(self.catalogue());
+        let (mut told, mut stays) = (Vec::new(), Stays::default());
+        let mut group = Group::default();
+        for key in plan.retention.deletions() {
+            let decision = by_key.get(key).and_then(|at| decisions.get(*at));
+            let chained = decision.filter(|one| matches!(one.verdict, Verdict::Delete(Cause::Expired)));
+            let lineage = chained.map(|one| one.entry.lineage.clone());
+            // Deltas of one lineage that nothing replaces go one by one.
+            let link = lineage.clone().filter(|_| chained.is_some_and(|one| !one.entry.is_full()));
+            let is_next_link = link.as_ref().is_some_and(|link| group.links.contains(link));
+            if group.keys.len() == AT_ONCE || is_next_link || decision.is_none() != group.is_aside {
+                self.delete_group(&mut group, &mut told, &mut stays);
+                group.is_aside = decision.is_none();
+            }
+            let of = (*follows.get(key).unwrap_or(&key)).clone();
+            if !still.contains(key) {
+                stays.note(of, link);
+                told.push((key.clone(), Gone::Changed));
+            } else if stays.holds_up(&of, lineage.as_ref()) {
+                told.push((key.clone(), Gone::HeldUp));
+            } else {
+                group.links.extend(link.clone());
+                group.keys.push((key.clone(), of, link));
+            }
+        }
+        self.delete_group(&mut group, &mut told, &mut stays);
+        told
+    }
+
+    fn delete_group(&self, group: &mut Group, told: &mut Vec<(Key, Gone)>, stays: &mut Stays) {
+        let Group { keys, .. } = std::mem::take(group);
+        if keys.is_empty() {
+            return;
+        }
+        let only: Vec<Key> = keys.iter().map(|(key, ..)| key.clone()).collect();
+        let results = self.runtime.block_on(self.store.delete(&only));
+        for ((key, of, link), result) in keys.into_iter().zip(results) {
+            let gone = match result {
+                Ok(()) => Gone::Deleted,
+                Err(error) => {
+                    stays.note(of, link);
+                    Gone::Failed(error)
+                }
+            };
+            told.push((key, gone));
+        }
+    }
+
+    /// Keeps what `plan` keeps from being deleted until `until`, where it is not kept for longer already.
+    pub fn extend_retention(&self, plan: &PrunePlan, until: Timestamp) -> Result<Vec<Extended>, Error> {
+        let deleted: BTreeSet<&Key> = plan.retention.deletions().collect();
+        let entries = self.catalogue().entries().map(|entry| &entry.key);
+        let notes = self.catalogue().notes.iter().map(|note| &note.key);
+        let companions = self.catalogue().companions.iter().map(|companion| &companion.key);
+        let kept: Vec<&Key> = entries.chain(notes).chain(companions).filter(|key| !deleted.contains(key)).collect();
+        let extending = kept.into_iter().map(async |key| self.extend_one(key, until).await);
+        let extending = stream::iter(extending).buffered(HEADS_AT_ONCE);
+        let extended: Vec<Option<Extended>> = self.runtime.block_on(extending.collect());
+        Ok(extended.into_iter().flatten().collect())
+    }
+
+    async fn extend_one(&self, key: &Key, until: Timestamp) -> Option<Extended> {
+        let old = match self.store.head(key).await {
+            Ok(info) => info.retention.unwrap_or_default(),
+            Err(error) => return Some((key.clone(), Err(error))),
+        };
+        if old.until.is_some_and(|old| old >= until) {
+            return None;
+        }
+        let retained = self.store.retain(key, Retention { until: Some(until), ..old }).await;
+        Some((key.clone(), retained.map(|()| until)))
+    }
+}
+
+/// A lineage whose deltas nothing replaces, so that their order matters.
+type Chain = Option<LineageId>;
+
+/// What is deleted with one request.
+#[derive(Default)]
+struct Group {
+    /// Each with the object that it goes with, and the chain that it is a link of.
+    keys: Vec<(Key, Key, Option<Chain>)>,
+    /// The chains of which a link is among them.
+    links: BTreeSet<Chain>,
+    is_aside: bool,
+}
+
+/// What could not be deleted.
+#[derive(Default)]
+struct Stays {
+    keys: BTreeSet<Key>,
+    chains: BTreeSet<Chain>,
+}
+
+impl Stays {
+    fn note(&mut self, of: Key, link: Option<Chain>) {
+        self.keys.insert(of);
+        self.chains.extend(link);
+    }
+
+    /// Whether it goes with something that stays, or comes before it.
+    fn holds_up(&self, of: &Key, chain: Option<&Chain>) -> bool {
+        self.keys.contains(of) || chain.is_some_and(|chain| self.chains.contains(chain))
+    }
+}
+
+/// What tells whether an object was touched: when it was written, and its size.
+fn marks(catalogue: &Catalogue) -> BTreeMap<&Key, (Timestamp, u64)> {
+    let entries = catalogue.entries().map(|entry| (&entry.key, (entry.modified, entry.size_bytes)));
+    let notes = catalogue.notes.iter().map(|note| (&note.key, (note.modified, note.size_bytes)));
+    let proofs = catalogue.proofs.iter().map(|proof| (&proof.key, (proof.modified, proof.size_bytes)));
+    let left = catalogue.leftovers.iter().map(|left| (&left.key, (left.modified, left.size_bytes)));
+    let companions = catalogue.companions.iter().map(|one| (&one.key, (Timestamp::MIN, one.size_bytes)));
+    entries.chain(notes).chain(proofs).chain(left).chain(companions).collect()
+}
+
+/// The objects that notes and companions go with.
+fn follows(catalogue: &Catalogue) -> BTreeMap<&Key, &Key> {
+    let notes = catalogue.notes.iter().map(|note| (&note.key, &note.about));
+    notes.chain(catalogue.companions.iter().map(|companion| (&companion.key, &companion.of))).collect()
+}

@@ -1,0 +1,115 @@
+//! Archives copied to a real S3 server and between two places of it, and pruned there.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
+
+#[path = "own_archives/world.rs"]
+mod world;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use archive::Policy;
+use archive::copy::Outcome;
+use archive::copy_plan::Selection;
+use archive::point::At;
+use archive::prune::Gone;
+use archive::retention::{Block, Rule, Verdict};
+use bytes::Bytes;
+use etcd_data::Revision;
+use jiff::{SignedDuration, Timestamp};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use store::download::list_all;
+use store::{Credentials, Key, Listing, Retention, Settings, Store};
+use testkit::stores::Moto;
+
+use world::World;
+
+const LAST: i64 = 90;
+
+fn world() -> World {
+    let mut random = StdRng::seed_from_u64(11);
+    let world = World::new(&mut random, LAST);
+    let mut follows = Some(world.write(0, 10, None));
+    for from in (11..LAST).step_by(10) {
+        follows = Some(world.write(from, from + 9, follows));
+    }
+    world.write(0, 50, None);
+    world
+}
+
+fn settings(moto: &Moto) -> Settings {
+    let credentials = Credentials::Keys { id: Moto::ACCESS_KEY.into(), secret: Moto::SECRET_KEY.into(), token: None };
+    let region = Some(Moto::REGION.into());
+    Settings { credentials, endpoint: Some(moto.url()), region, ..Settings::default() }
+}
+
+fn contents(world: &World, store: &Arc<dyn Store>) -> BTreeMap<String, Bytes> {
+    world.runtime.block_on(async {
+        let mut found = BTreeMap::new();
+        for info in list_all(&**store, Listing::default()).await.unwrap() {
+            if !info.key.as_str().contains("/proof/") {
+                let bytes = store.get(&info.key, 0..info.size_bytes.max(1)).await.unwrap();
+                found.insert(info.key.to_string(), bytes);
+            }
+        }
+        found
+    })
+}
+
+fn copy(world: &World, from: &Arc<dyn Store>, to: &Arc<dyn Store>) -> usize {
+    let archive = world.open_at(from);
+    let target = archive.copy_target(Arc::clone(to)).unwrap();
+    let plan = archive.plan_copy(&target, &Selection::All, None);
+    let copying = archive.copy(&target, &plan, false, Timestamp::now()).unwrap();
+    assert!(copying.unrecorded.is_none());
+    assert!(
+        copying.copied.iter().all(|one| matches!(one.outcome, Outcome::Sent(_) | Outcome::There(_))),
+        "{copying:?}"
+    );
+    copying.copied.iter().filter(|one| matches!(one.outcome, Outcome::Sent(_))).count()
+}
+
+#[test]
+fn an_archive_goes_to_s3_and_on_from_there() {
+    let (world, moto) = (world(), Moto::start());
+    moto.bucket("copies");
+    let settings = settings(&moto);
+    let there = store::open("s3://copies/one", &settings).unwrap();
+    let further = store::open("s3://copies/two", &settings).unwrap();
+    let whole = contents(&world, &world.store);
+    assert_eq!(copy(&world, &world.store, &there), whole.len());
+    assert_eq!(copy(&world, &there, &further), whole.len());
+    assert!(contents(&world, &there) == whole && contents(&world, &further) == whole);
+    assert_eq!(copy(&world, &world.store, &further), 0);
+    for at in [10, 37, LAST] {
+        world.require_at(&further, &At::Revision(Revision(at)), at);
+    }
+}
+
+#[test]
+fn what_the_bucket_keeps_is_not_pruned() {
+    let (world, moto) = (world(), Moto::start());
+    moto.bucket_with_lock("locked");
+    let store = store::open("s3://locked", &settings(&moto)).unwrap();
+    copy(&world, &world.store, &store);
+    let policy = Policy { rules: vec![Rule::Number(1)], merged_grace: SignedDuration::ZERO, ..Policy::default() };
+    let now = Timestamp::now();
+    let plan = || world.open_at(&store).plan_prune(&policy, now, world.scratch.path()).unwrap();
+    let doomed: Vec<Key> = plan().retention.deletions().cloned().collect();
+    let until = now + SignedDuration::from_hours(24);
+    let kept = doomed.last().unwrap();
+    world.runtime.block_on(store.retain(kept, Retention { until: Some(until), legal_hold: false })).unwrap();
+
+    let second = plan();
+    let verdict = &second.retention.decisions.iter().find(|one| one.entry.key == *kept).unwrap().verdict;
+    assert!(matches!(verdict, Verdict::Blocked(_, Block::RetainedUntil(_))), "{verdict:?}");
+    let archive = world.open_at(&store);
+    let extended = archive.extend_retention(&second, now + SignedDuration::from_hours(12)).unwrap();
+    assert!(extended.len() > 2 && extended.iter().all(|(key, result)| result.is_ok() && key != kept), "{extended:?}");
+    let pruned = archive.prune(&second, &policy, now).unwrap();
+    assert_eq!(pruned.objects.len(), doomed.len() - 1);
+    assert!(pruned.objects.iter().all(|(_, gone)| matches!(gone, Gone::Deleted)), "{pruned:?}");
+    world.require_at(&store, &At::Latest, LAST);
+    assert!(contents(&world, &store).contains_key(kept.as_str()));
+}

@@ -1,0 +1,395 @@
+//! `refloat prune`
+
+use std::collections::BTreeMap;
+
+use archive::prune::{Extended, Gone, PrunePlan, Pruned};
+use archive::retention::{Block, Deltas, Generations, Reason, Rule, Verdict};
+use archive::{Layout, Policy};
+use clap::ValueEnum;
+use etcd_data::Kind;
+use jiff::{SignedDuration, Timestamp};
+use store::{Key, StoreError};
+
+use crate::archive_failure::store_failure;
+use crate::archive_point::{OpenArchive, layout_name, open_archive};
+use crate::duration::{parse_bytes, parse_duration};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::json::documented;
+use crate::progress::Reading;
+use crate::source::SourceArgs;
+use crate::table::bytes;
+use crate::ui::{Format, FormatArgs, Ui};
+
+/// Deletes what no rule keeps, and says of every object why it stays or goes
+///
+/// Whatever any rule keeps stays, with the deltas that carry it on. Above all rules, the newest point that is proven
+/// stays with all that leads to it and all that came after it, and where nothing is proven nothing is deleted: `verify`
+/// proves. For archives of other systems, what is to stay is read first. Merged deltas and what cannot be used
+/// go too, and so do uploads that nobody finished.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    source: SourceArgs,
+    #[command(flatten)]
+    rules: RuleArgs,
+    /// However few the rules keep, this many of the newest proven fulls stay
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    minimum: u32,
+    /// How long what cannot be used and uploads that were not finished stay
+    #[arg(long, value_name = "SPAN", default_value = "7d", value_parser = parse_duration)]
+    failed_grace: SignedDuration,
+    /// How long deltas stay after they were merged, for restores that still read them
+    #[arg(long, value_name = "SPAN", default_value = "1h", value_parser = parse_duration)]
+    merged_grace: SignedDuration,
+    /// Have the store keep all that stays from being deleted for this long from now on; what it keeps for longer stays so
+    #[arg(long, value_name = "SPAN", value_parser = parse_duration)]
+    extend_retention: Option<SignedDuration>,
+    /// Show what would be done, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+/// What is kept. Nothing is deleted by default.
+#[derive(Debug, Clone, Default, clap::Args)]
+#[command(next_help_heading = "What is kept")]
+struct RuleArgs {
+    /// The newest fulls, this many
+    #[arg(long, value_name = "COUNT")]
+    keep_last: Option<u32>,
+    /// The newest fulls, as long as all of them together are no larger, as in `10GiB`
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    keep_size: Option<u64>,
+    /// What makes every moment of this last span of time restorable, as in `7d`
+    #[arg(long, value_name = "SPAN", value_parser = parse_duration)]
+    window: Option<SignedDuration>,
+    /// The newest full of each of the last hours that have one, this many
+    #[arg(long, value_name = "COUNT")]
+    hourly: Option<u32>,
+    /// The same, of days
+    #[arg(long, value_name = "COUNT")]
+    daily: Option<u32>,
+    /// The same, of weeks, which begin on Monday
+    #[arg(long, value_name = "COUNT")]
+    weekly: Option<u32>,
+    /// The same, of months
+    #[arg(long, value_name = "COUNT")]
+    monthly: Option<u32>,
+    /// The same, of years
+    #[arg(long, value_name = "COUNT")]
+    yearly: Option<u32>,
+    /// What another system would keep; `--keep-last` and `--keep-size` give its figure
+    #[arg(long, value_enum)]
+    policy: Option<PeerPolicy>,
+    /// Every point; only what is merged, of no use or left over goes
+    #[arg(long, conflicts_with_all = ["keep_last", "keep_size", "window", "hourly", "daily", "weekly", "monthly", "yearly", "policy"])]
+    keep_all: bool,
+    /// How long the deltas of fulls that are kept are kept; as long as the fulls if not given, and not at all beyond the
+    /// newest chain with the policies of Gardener
+    #[arg(long, value_name = "SPAN", value_parser = parse_duration)]
+    deltas: Option<SignedDuration>,
+    /// Only objects whose names begin so; of K3s, the base name of the snapshots
+    #[arg(long, value_name = "PREFIX")]
+    prefix: Option<String>,
+}
+
+/// The policies of other systems.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PeerPolicy {
+    /// Gardener's: the newest full of each hour of today, of each day of a week, of each week of a month.
+    Exponential,
+    /// Gardener's: the newest fulls, 7 if no figure is given.
+    LimitBased,
+    /// OpenShift's: the newest backups, 15 if no figure is given.
+    RetentionNumber,
+    /// OpenShift's: the newest backups up to a size, 10 GiB if no figure is given. The newest stays however large it is.
+    RetentionSize,
+    /// That of K3s and RKE2: the newest snapshots of a base name, 5 of `etcd-snapshot` if nothing else is given.
+    K3s,
+}
+
+documented! {
+    /// What was deleted, or would be.
+    pub struct PruneReport {
+        /// Whether nothing was done.
+        pub dry_run: bool,
+        /// Where the archive is, as a URL.
+        pub destination: String,
+        /// Its layout: `refloat`, `etcdbrctl`, `k3s` or `openshift`.
+        pub layout: &'static str,
+        /// Whether anything in it is proven. If not, nothing is deleted.
+        pub proven: bool,
+        /// How many objects were deleted, or would be.
+        pub deleted: usize,
+        /// The bytes of those of them that hold records.
+        pub freed_bytes: u64,
+        /// How many were to be deleted and are still there.
+        pub failed: usize,
+        /// Object by object.
+        pub objects: Vec<PruneObject>,
+        /// Uploads that nobody finished, and what was done about them.
+        pub uploads: Vec<PruneUpload>,
+        /// Objects that the store keeps from being deleted for longer now.
+        pub extended: Vec<String>,
+    }
+}
+
+documented! {
+    /// What was decided about an object.
+    pub struct PruneObject {
+        /// Where it is, below the destination.
+        pub key: String,
+        /// `keep`; `blocked` if it would go and cannot yet; or `delete`.
+        pub verdict: &'static str,
+        /// Why.
+        pub reason: String,
+        /// What became of it if it was to go: `deleted`, `changed` meanwhile, `held_up` by another, or `failed`; null if
+        /// it stays, or nothing was done.
+        pub outcome: Option<&'static str>,
+        /// Why it is still there; null if it is gone, or stays anyway.
+        pub error: Option<String>,
+        /// Its size; null for notes, proofs and the like.
+        pub size_bytes: Option<u64>,
+    }
+}
+
+documented! {
+    /// An upload that nobody finished.
+    pub struct PruneUpload {
+        /// What it was to become.
+        pub key: String,
+        /// When it was begun.
+        pub begun: Option<String>,
+        /// Why it could not be given up; null if it was, or nothing was done.
+        pub error: Option<String>,
+    }
+}
+
+/// Prunes it.
+pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
+    let policy = args.policy()?;
+    let open = open_archive(&args.source)?;
+    if args.extend_retention.is_some() && !open.archive.store().abilities().retention {
+        let message = format!("the store at {} cannot keep objects from being deleted", open.archive.store().place());
+        return Err(Failure::new(Kind::Unsupported, message));
+    }
+    let failed = |error| open.failure(&args.source, None, &error);
+    let now = Timestamp::now();
+    let plan = {
+        let _reading = Reading::begin("looking", 0);
+        let usual = std::env::temp_dir();
+        let scratch = args.source.archive.scratch.as_deref().unwrap_or(&usual);
+        open.archive.plan_prune(&policy, now, scratch).map_err(failed)?
+    };
+    for (key, why) in &plan.unusable {
+        ui.note(format_args!("note: {key} is of no use: {why}"))?;
+    }
+    let (mut pruned, mut extended) = (Pruned::default(), Vec::new());
+    if !args.dry_run {
+        // First what makes sure that something stays.
+        if let Some(span) = args.extend_retention {
+            let until = now.checked_add(span);
+            let until =
+                until.map_err(|error| Failure::because(Kind::Usage, "--extend-retention is too long", &error))?;
+            extended = open.archive.extend_retention(&plan, until).map_err(failed)?;
+        }
+        pruned = open.archive.prune(&plan, &policy, now).map_err(failed)?;
+    }
+    let report = PruneReport::of(args, &open, &plan, &pruned, &extended);
+    show(ui, args, &open, &plan, &report)?;
+    ends(ui, &report, &pruned, &extended)
+}
+
+fn show(ui: &mut Ui, args: &Args, open: &OpenArchive, plan: &PrunePlan, report: &PruneReport) -> Result<(), Failure> {
+    match args.format.format {
+        Format::Json => ui.json(report)?,
+        Format::Text => ui.line(report.text(plan))?,
+    }
+    let shown = &args.source.src;
+    if !report.proven && open.archive.catalogue().layout == Layout::Refloat {
+        ui.note(format_args!(
+            "note: nothing in {shown} is proven, so nothing is deleted; `refloat verify {shown}` proves it"
+        ))?;
+    } else if !report.proven {
+        ui.note(format_args!("note: nothing in {shown} is as it was written, so nothing is deleted"))?;
+    }
+    let still_there = report.objects.iter().filter_map(|object| Some((object, object.error.as_ref()?)));
+    for (object, error) in still_there {
+        ui.note(format_args!("note: {} is still there: {error}", object.key))?;
+    }
+    for upload in report.uploads.iter().filter(|upload| upload.error.is_some()) {
+        let error = upload.error.as_deref().unwrap_or_default();
+        ui.note(format_args!("note: the upload of {} is still there: {error}", upload.key))?;
+    }
+    Ok(())
+}
+
+/// How it ends: as its first failure does if nothing was done, and otherwise with something to look at.
+fn ends(ui: &Ui, report: &PruneReport, pruned: &Pruned, extended: &[Extended]) -> Result<Exit, Failure> {
+    let of_objects = pruned.objects.iter().filter_map(|(_, gone)| match gone {
+        Gone::Failed(error) => Some(error),
+        _ => None,
+    });
+    let of_uploads = pruned.uploads.iter().filter_map(|(_, given_up)| given_up.as_ref().err());
+    let of_extended = extended.iter().filter_map(|(_, result)| result.as_ref().err());
+    let first: Option<&StoreError> = of_objects.chain(of_uploads).chain(of_extended).next();
+    match first {
+        Some(error) if report.deleted == 0 && report.extended.is_empty() => Err(store_failure(error)),
+        Some(_) => Ok(Exit::Findings),
+        None if report.failed > 0 || !report.proven => Ok(Exit::Findings),
+        None => Ok(ui.exit_so_far),
+    }
+}
+
+impl Args {
+    fn policy(&self) -> Result<Policy, Failure> {
+        let RuleArgs { keep_last, keep_size, window, hourly, daily, weekly, monthly, yearly, .. } = self.rules;
+        let mut policy = self.rules.of_peer();
+        if self.rules.policy.is_none() {
+            policy.rules.extend(keep_last.map(Rule::Number));
+            policy.rules.extend(keep_size.map(Rule::SizeBytes));
+        }
+        policy.rules.extend(window.map(Rule::Window));
+        let count = |count: Option<u32>| count.unwrap_or_default();
+        let generations = Generations {
+            hourly: count(hourly),
+            daily: count(daily),
+            weekly: count(weekly),
+            monthly: count(monthly),
+            yearly: count(yearly),
+        };
+        if generations != Generations::default() {
+            policy.rules.push(Rule::Generations(generations));
+        }
+        if policy.rules.is_empty() && !self.rules.keep_all {
+            return Err(Failure::new(Kind::Usage, "nothing says what is to be kept, so nothing is deleted").hint(
+                "give one or more of --keep-last, --keep-size, --window, --hourly, --daily, --weekly, --monthly, \
+                 --yearly and --policy; --keep-all keeps every point; --dry-run shows what would go",
+            ));
+        }
+        if let Some(span) = self.rules.deltas {
+            policy.deltas = Deltas::For(span);
+        }
+        let Self { minimum, failed_grace, merged_grace, .. } = *self;
+        let prefix = self.rules.prefix.clone().unwrap_or(policy.prefix);
+        Ok(Policy { minimum, failed_grace, merged_grace, prefix, ..policy })
+    }
+}
+
+impl RuleArgs {
+    fn of_peer(&self) -> Policy {
+        let deltas = self.deltas.unwrap_or(SignedDuration::ZERO);
+        match self.policy {
+            None => Policy::default(),
+            Some(PeerPolicy::Exponential) => Policy::exponential(deltas),
+            Some(PeerPolicy::LimitBased) => Policy::limit_based(self.keep_last.unwrap_or(7), deltas),
+            Some(PeerPolicy::RetentionNumber) => Policy::retention_number(self.keep_last.unwrap_or(15)),
+            Some(PeerPolicy::RetentionSize) => {
+                let rules = vec![Rule::SizeBytes(self.keep_size.unwrap_or(10 << 30))];
+                Policy { rules, ..Policy::default() }
+            }
+            Some(PeerPolicy::K3s) => Policy::k3s("etcd-snapshot", self.keep_last.unwrap_or(5)),
+        }
+    }
+}
+
+impl PruneReport {
+    fn of(args: &Args, open: &OpenArchive, plan: &PrunePlan, pruned: &Pruned, extended: &[Extended]) -> Self {
+        let gone: BTreeMap<&Key, &Gone> = pruned.objects.iter().map(|(key, gone)| (key, gone)).collect();
+        let told = |key: &Key| gone.get(key).map_or((None, None), |gone| outcome(gone));
+        let decided = plan.retention.decisions.iter().map(|decision| {
+            let (verdict, reason) = verdict(&decision.verdict);
+            let (outcome, error) = told(&decision.entry.key);
+            let size_bytes = Some(decision.entry.size_bytes);
+            PruneObject { key: decision.entry.key.to_string(), verdict, reason, outcome, error, size_bytes }
+        });
+        let asides = plan.retention.asides.iter().map(|key| {
+            let (outcome, error) = told(key);
+            let reason = "what it goes with goes, or it is what a run left that died".into();
+            PruneObject { key: key.to_string(), verdict: "delete", reason, outcome, error, size_bytes: None }
+        });
+        let objects: Vec<PruneObject> = decided.chain(asides).collect();
+        let is_gone = |object: &&PruneObject| match object.outcome {
+            Some(outcome) => outcome == "deleted",
+            None => args.dry_run && object.verdict == "delete",
+        };
+        let error_of = |key: &str, id: &str| {
+            let mut given_up = pruned.uploads.iter();
+            let found = given_up.find(|(upload, _)| upload.key == key && upload.id == id)?;
+            found.1.as_ref().err().map(chain)
+        };
+        let uploads = plan.uploads.iter().map(|upload| PruneUpload {
+            key: upload.key.clone(),
+            begun: upload.begun.map(|begun| begun.to_string()),
+            error: error_of(&upload.key, &upload.id),
+        });
+        let is_blocked = |verdict: &Verdict| matches!(verdict, Verdict::Blocked(_, Block::NothingProven));
+        let is_proven =
+            |verdict: &Verdict| matches!(verdict, Verdict::Keep(reasons) if reasons.contains(&Reason::NewestProven));
+        let verdicts = || plan.retention.decisions.iter().map(|decision| &decision.verdict);
+        Self {
+            dry_run: args.dry_run,
+            destination: open.archive.store().place().into(),
+            layout: layout_name(open.archive.catalogue().layout),
+            proven: verdicts().any(is_proven) && !verdicts().any(is_blocked),
+            deleted: objects.iter().filter(is_gone).count(),
+            freed_bytes: objects.iter().filter(is_gone).filter_map(|object| object.size_bytes).sum(),
+            failed: objects.iter().filter(|object| object.error.is_some()).count(),
+            objects,
+            uploads: uploads.collect(),
+            extended: extended.iter().filter(|(_, result)| result.is_ok()).map(|(key, _)| key.to_string()).collect(),
+        }
+    }
+
+    fn text(&self, plan: &PrunePlan) -> String {
+        let mut text = String::new();
+        if self.dry_run {
+            text.push_str(&plan.retention.to_string());
+            for upload in &self.uploads {
+                text.push_str(&format!("give up, nobody finished it: the upload of {}\n", upload.key));
+            }
+            text.push_str("\nnothing was done: this is a dry run");
+            return text;
+        }
+        for object in self.objects.iter().filter(|object| object.outcome == Some("deleted")) {
+            text.push_str(&format!("deleted, {}: {}\n", object.reason, object.key));
+        }
+        for upload in self.uploads.iter().filter(|upload| upload.error.is_none()) {
+            text.push_str(&format!("given up, nobody finished it: the upload of {}\n", upload.key));
+        }
+        let kept = self.objects.iter().filter(|object| object.outcome != Some("deleted")).count();
+        let freed = bytes(self.freed_bytes);
+        let (deleted, stay) = (self.deleted, if kept == 1 { "stays" } else { "stay" });
+        let were = if deleted == 1 { "object was" } else { "objects were" };
+        text.push_str(&format!("{deleted} {were} deleted ({freed}), {kept} {stay}"));
+        match self.extended.len() {
+            0 => {}
+            count => text.push_str(&format!("; the store keeps {count} for longer now")),
+        }
+        text
+    }
+}
+
+fn verdict(verdict: &Verdict) -> (&'static str, String) {
+    match verdict {
+        Verdict::Keep(reasons) => ("keep", reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
+        Verdict::Delete(cause) => ("delete", cause.to_string()),
+        Verdict::Blocked(cause, block) => ("blocked", format!("{block}; otherwise it would go: {cause}")),
+    }
+}
+
+/// What became of an object, and why it is still there.
+fn outcome(gone: &Gone) -> (Option<&'static str>, Option<String>) {
+    match gone {
+        Gone::Deleted => (Some("deleted"), None),
+        Gone::Changed => (Some("changed"), Some("it or what stays was changed meanwhile; prune again".into())),
+        Gone::HeldUp => (Some("held_up"), Some("what follows on it could not be deleted".into())),
+        Gone::Failed(error) => (Some("failed"), Some(chain(error))),
+    }
+}
+
+fn chain(error: &StoreError) -> String {
+    format!("{error}: {}", error.fault)
+}
