@@ -17,14 +17,14 @@ use etcd_data::container::Container;
 use etcd_data::digest::{self, Digest};
 use etcd_data::tables::TableFault;
 use etcd_data::view::Horizon;
-use etcd_data::{Database, Kind, Revision};
+use etcd_data::{Database, Revision};
 use jiff::Timestamp;
 use store::Key;
 
 use crate::archive::Archive;
 use crate::catalogue::History;
 use crate::entry::{Entry, Form, Layout};
-use crate::error::{Error, ObjectError, SnapshotError};
+use crate::error::{Error, ObjectError, SnapshotError, is_its_own};
 use crate::fetch::{Remote, Spool, Spooled};
 use crate::layout::etcdbrctl::{Events, is_excluded, lacks_leases};
 use crate::name::FullForm;
@@ -403,8 +403,7 @@ impl Desk<'_> {
 
     /// Does without an object from here on, if that is the object's fault and not that of what is between.
     fn set_aside(&mut self, key: &Key, error: Error) -> Result<(), Error> {
-        let is_its_own = matches!(error.kind(), Kind::Corrupt | Kind::Missing | Kind::Unsupported);
-        if !is_its_own || is_of_this_machine(&error) {
+        if !is_its_own(error.kind()) || is_of_this_machine(&error) {
             return Err(error);
         }
         self.known.without.insert(key.clone());

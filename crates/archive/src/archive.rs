@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use etcd_data::Kind;
 use serde::Deserialize;
 use store::download::list_all;
 use store::key::NotAKey;
@@ -13,7 +12,7 @@ use tokio::runtime::Handle;
 use crate::about::{ClusterNote, FullNote, LineageNote};
 use crate::catalogue::{Catalogue, PickError, Survey};
 use crate::entry::Layout;
-use crate::error::{Error, ObjectError};
+use crate::error::{Error, ObjectError, is_its_own};
 use crate::identity::{Cluster, LineageId};
 use crate::layout::{self, PeerArchive};
 use crate::name::Name;
@@ -76,7 +75,7 @@ impl Archive {
         }
         let unknown = match archive.read_cluster() {
             Ok(cluster) => archive.cluster.replace(cluster).and(None),
-            Err(error) if is_its_own(&error) => Some(error),
+            Err(error) if is_its_own(error.kind()) => Some(error),
             Err(error) => return Err(error),
         };
         archive.read_parents()?;
@@ -134,7 +133,7 @@ impl Archive {
             });
             match note {
                 Ok(parent) => self.parents.extend(parent.map(|parent| (lineage, parent))),
-                Err(error) if is_its_own(&error) => self.unread.push((key, error)),
+                Err(error) if is_its_own(error.kind()) => self.unread.push((key, error)),
                 Err(error) => return Err(error),
             }
         }
@@ -189,11 +188,6 @@ fn pick_peer(found: Vec<PeerArchive>, which: &Which, listed: &[Info]) -> Result<
         (None, _, Some(wanted)) => Err(PickError::NotThere { wanted: wanted.clone(), there }),
         _ => Err(PickError::Several { there }),
     }
-}
-
-/// Whether an object itself is of no use, and not what is between.
-fn is_its_own(error: &Error) -> bool {
-    matches!(error.kind(), Kind::Corrupt | Kind::Missing | Kind::Unsupported)
 }
 
 fn require_known(format: u32, key: &Key) -> Result<(), Error> {

@@ -33,7 +33,7 @@ use store::Key;
 use crate::archive::Archive;
 use crate::catalogue::History;
 use crate::entry::{Entry, Form, Layout};
-use crate::error::Error;
+use crate::error::{Error, is_its_own};
 use crate::fetch::{Spool, Spooled};
 use crate::identity::{Epoch, LineageId};
 use crate::name::FullForm;
@@ -203,7 +203,7 @@ impl Archive {
         };
         match told {
             Ok(told) => Ok(told.filter(is_itself)),
-            Err(error) if deep::is_its_own(error.kind()) => Ok(None),
+            Err(error) if is_its_own(error.kind()) => Ok(None),
             Err(error) => Err(error),
         }
     }

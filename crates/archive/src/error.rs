@@ -62,6 +62,14 @@ pub enum Error {
         /// When the first object was taken.
         first: Option<jiff::Timestamp>,
     },
+    /// What decides about others cannot be read, so nothing is decided.
+    #[error("{key} tells what must stay, and it cannot be used: {why}")]
+    Undecided {
+        /// What would tell.
+        key: Key,
+        /// Why it does not.
+        why: String,
+    },
     /// What was fetched could not be kept on this machine.
     #[error("keeping what was fetched in {}", folder.display())]
     Scratch {
@@ -168,6 +176,11 @@ pub enum ObjectError {
     Read(#[from] crate::read_at::ReadFailed),
 }
 
+/// Whether something is the matter with an object itself, and not with what is between.
+pub(crate) fn is_its_own(kind: Kind) -> bool {
+    matches!(kind, Kind::Corrupt | Kind::Missing | Kind::Unsupported)
+}
+
 impl ObjectError {
     /// What a caller may do about it.
     pub fn kind(&self) -> Kind {
@@ -212,7 +225,7 @@ impl Error {
             Self::Pick { .. } | Self::TooEarly { .. } => Kind::Missing,
             Self::Plan(error) => error.kind(),
             // Something was there for it, and is of no use.
-            Self::NothingLeft { .. } => Kind::Corrupt,
+            Self::NothingLeft { .. } | Self::Undecided { .. } => Kind::Corrupt,
             Self::Scratch { source, .. } => etcd_data::error::kind_of(source),
             Self::Write { source, .. } => write_kind(source),
             Self::Contradiction(_) => Kind::Corrupt,

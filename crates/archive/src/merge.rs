@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use etcd_data::compaction::{Rules, Survivors};
 use etcd_data::database::RevisionRange;
-use etcd_data::{Database, Revision, Tables};
+use etcd_data::{Database, LeaseId, Revision, Tables};
 use jiff::Timestamp;
 use store::Key;
 
@@ -17,7 +17,7 @@ use crate::archive::Archive;
 use crate::closing::{Closing, Compaction};
 use crate::encryption::WritingKey;
 use crate::entry::Entry;
-use crate::error::{Error, ObjectError};
+use crate::error::{Error, ObjectError, is_its_own};
 use crate::header::{FORMAT, Header, Kind, PROGRAM};
 use crate::merge_plan::{Merge, MergePlan, MergePolicy, NewFull};
 use crate::name::{FullForm, FullName, Name};
@@ -43,7 +43,7 @@ impl Archive {
             match header {
                 Ok(header) => drop(known.seen.insert(entry.key.clone(), header.seen.1)),
                 // Whoever restores does without it, so what it was made of is merged once more, around it.
-                Err(error) if is_lost(&error) => drop(known.without.insert(entry.key.clone())),
+                Err(error) if is_its_own(error.kind()) => drop(known.without.insert(entry.key.clone())),
                 Err(error) => return Err(error),
             }
         }
@@ -104,10 +104,15 @@ impl Archive {
             to: point.revision,
             seen: (seen, seen),
             follows: None,
+            // In the middle of an object nothing follows on what it is.
+            stands_for: Some(last.link()).filter(|_| last.header().to == point.revision),
             ..self.header_of(last, writing)
         };
         let mut closing = Closing::default();
         follow(&mut closing, told, RevisionRange { from: point.revision, to: point.revision });
+        // Those of the point, which may lie before the end of the last object.
+        closing.leases =
+            point.database.tables().leases().flatten().map(|lease| (LeaseId(lease.id), lease.ttl_seconds)).collect();
         let compactions = point.compacted.map(|compact| Compaction { noticed_at: point.revision, compact });
         closing.compactions = compactions.into_iter().collect();
         closing.anchors = point.anchors.clone();
@@ -177,11 +182,6 @@ impl Archive {
             ..last.header().clone()
         }
     }
-}
-
-/// Whether an object is of no use, and not just out of reach.
-fn is_lost(error: &Error) -> bool {
-    matches!(error.kind(), etcd_data::Kind::Corrupt | etcd_data::Kind::Missing)
 }
 
 fn damaged(object: &Object, source: ObjectError) -> Error {

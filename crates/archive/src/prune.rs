@@ -18,9 +18,10 @@ use crate::agree::reason;
 use crate::archive::{Archive, Which};
 use crate::catalogue::Catalogue;
 use crate::entry::{Entry, Layout};
-use crate::error::Error;
+use crate::error::{Error, is_its_own};
 use crate::identity::LineageId;
-use crate::plan::Known;
+use crate::plan::{Known, Wanted};
+use crate::point::At;
 use crate::proof::Level;
 use crate::retention::{Cause, Ground, Policy, RetentionPlan, Verdict};
 
@@ -71,8 +72,11 @@ impl Archive {
     /// What pruning by `policy` would do. Of our own archives what is recorded counts as proven. For other systems'
     /// nothing can be recorded, so what is to stay is read and compared now, in the folder `scratch`.
     pub fn plan_prune(&self, policy: &Policy, now: Timestamp, scratch: &Path) -> Result<PrunePlan, Error> {
+        if let Some((key, error)) = self.unread.first() {
+            return Err(Error::Undecided { key: key.clone(), why: reason(error) });
+        }
         let (mut ground, unusable) = match self.catalogue().layout {
-            Layout::Refloat => (self.recorded_ground()?, Vec::new()),
+            Layout::Refloat => self.recorded_ground(scratch)?,
             _ => self.read_ground(policy, now, scratch)?,
         };
         let first = RetentionPlan::choose(self.catalogue(), policy, &ground, now);
@@ -83,11 +87,22 @@ impl Archive {
         Ok(PrunePlan { retention, unusable, uploads, ground })
     }
 
-    fn recorded_ground(&self) -> Result<Ground, Error> {
+    /// What is recorded as proven of objects, as far as they are still what a restore takes: the bytes of a writer who
+    /// had been replaced are proven as well as any.
+    fn recorded_ground(&self, scratch: &Path) -> Result<(Ground, Vec<(Key, String)>), Error> {
+        let mut known = self.known_by_headers()?;
+        let unusable = match self.agree(&Wanted::default(), &At::Latest, scratch) {
+            Ok(agreed) => agreed.set_aside,
+            // What is encrypted can be deleted without being read; and where nothing can be restored, nothing is.
+            Err(Error::Plan(_) | Error::NothingLeft { .. }) => Vec::new(),
+            Err(error) if error.kind() == Kind::Denied => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        known.without.extend(unusable.iter().map(|(key, _)| key.clone()));
         let recorded = self.proven()?;
-        let proven = self.proven_objects(&recorded.proven, Level::Sealed)?.into_keys().collect();
-        let known = Known { parents: self.parents.clone(), ..Known::default() };
-        Ok(Ground { known, proven, retained: BTreeMap::new() })
+        let proven = self.proven_objects(&recorded.proven, Level::Sealed)?.into_keys();
+        let proven = proven.filter(|key| !known.without.contains(key)).collect();
+        Ok((Ground { known, proven, retained: BTreeMap::new() }, unusable))
     }
 
     /// Reads what would stay, and does without what is of no use, until all that stays is as it was written.
@@ -114,7 +129,7 @@ impl Archive {
             for entry in unread {
                 match self.require_whole(entry, scratch) {
                     Ok(()) => drop(whole.insert(entry.key.clone())),
-                    Err(error) if matches!(error.kind(), Kind::Corrupt | Kind::Missing | Kind::Unsupported) => {
+                    Err(error) if is_its_own(error.kind()) => {
                         known.without.insert(entry.key.clone());
                         unusable.push((entry.key.clone(), reason(&error)));
                     }

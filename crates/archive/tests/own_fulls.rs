@@ -133,8 +133,16 @@ fn require_all(world: &World, keys: &Arc<dyn Keys + Send + Sync>) {
         let expected: Vec<i64> = if revision < LAST - 9 { vec![2, 3] } else { vec![2, 3, 4] };
         assert_eq!(leases, expected, "{revision}");
     }
-    let earlier = At::Revision(Revision(MIDDLE - 1));
-    assert!(archive.agree(&Wanted::default(), &earlier, world.scratch.path()).is_err());
+    // Earlier ones as far as it has their history.
+    for (revision, is_there) in [(MIDDLE - 1, true), (COMPACT.0, true), (COMPACT.0 - 1, false)] {
+        let at = At::Revision(Revision(revision));
+        let agreed = archive.agree(&Wanted::default(), &at, world.scratch.path());
+        assert_eq!(agreed.is_ok(), is_there, "{revision}");
+        let Ok(agreed) = agreed else { continue };
+        let point = archive.open_whole(&agreed, world.scratch.path()).unwrap();
+        let found = hash_kv(&point.database, Some(Revision(revision)), compact).unwrap();
+        assert_eq!(found.hash, hash_kv(&world.truth, Some(Revision(revision)), compact).unwrap().hash, "{revision}");
+    }
 }
 
 #[test]

@@ -349,3 +349,43 @@ fn of_other_systems_archives_what_stays_is_read_first() {
         .collect();
     assert_eq!(left.len(), 3, "{left:?}");
 }
+
+#[test]
+fn nothing_goes_while_it_cannot_be_read_where_a_lineage_came_from() {
+    let mut random = StdRng::seed_from_u64(7);
+    let (world, store, _) = world(&mut random);
+    let note = list(&world, &store).into_iter().find(|key| key.as_str().ends_with("lineage.json")).unwrap();
+    world.runtime.block_on(store.put(&note, "{}".into(), &Put::default())).unwrap();
+    let policy = Policy { rules: vec![Rule::Number(1)], ..Policy::default() };
+    let error = world.open_at(&store).plan_prune(&policy, moment(10_000_000), world.scratch.path()).unwrap_err();
+    assert!(matches!(&error, archive::Error::Undecided { key, .. } if *key == note), "{error}");
+}
+
+#[test]
+fn a_full_of_a_writer_who_had_been_replaced_takes_no_slot_however_well_it_is_proven() {
+    let world = World::new(&mut StdRng::seed_from_u64(8), 60);
+    let by = |epoch, follows| {
+        move |header: &mut archive::Header, _: &mut archive::Closing| {
+            (header.epoch, header.follows) = (archive::Epoch(epoch), follows);
+        }
+    };
+    let first = world.write_as(0, 20, by(1, None));
+    let second = world.write_as(21, 40, by(2, Some(first)));
+    world.write_as(41, 60, by(2, Some(second)));
+    world.write_as(0, 50, by(1, None));
+    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    copy(&world, &store);
+    let policy = Policy { rules: vec![Rule::Number(1)], failed_grace: SignedDuration::ZERO, ..Policy::default() };
+    let archive = world.open_at(&store);
+    let now = Timestamp::now() + SignedDuration::from_hours(1);
+    let plan = archive.plan_prune(&policy, now, world.scratch.path()).unwrap();
+    let gone: Vec<&str> = plan.retention.deletions().map(Key::as_str).collect();
+    assert!(gone.iter().any(|key| key.contains("/full/00000000000000000050-")), "{gone:?}");
+    archive.prune(&plan, &policy, now).unwrap();
+    world.require_at(&store, &At::Latest, 60);
+}
+
+fn list(world: &World, store: &Arc<dyn Store>) -> Vec<Key> {
+    let listed = world.runtime.block_on(list_all(&**store, Listing::default())).unwrap();
+    listed.into_iter().map(|info| info.key).collect()
+}

@@ -49,6 +49,9 @@ pub fn archive_failure(asked: &Asked<'_>, error: &Error) -> Failure {
         }
         Error::Snapshot { key, source } => snapshot_failure(&shown, key, source),
         Error::Object { key, source } => object_failure(asked, key, source),
+        Error::Undecided { .. } => Failure::new(error.kind(), error.to_string()).hint(format!(
+            "nothing was deleted; `refloat verify {shown}` lists what is wrong, and another destination may still have it"
+        )),
         error => Failure::because(kind, format!("cannot read {shown}"), error),
     }
 }

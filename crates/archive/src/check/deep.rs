@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use etcd_data::Revision;
 use etcd_data::hash::hash_kv;
 use etcd_data::view::{Horizon, ViewError};
-use etcd_data::{Kind, Revision};
 use store::Key;
 
 use super::finding::{Finding, told as sentence};
@@ -16,7 +16,7 @@ use super::report::{Looked, Report};
 use crate::agree::{Agreed, told};
 use crate::archive::Archive;
 use crate::closing::Anchor;
-use crate::error::Error;
+use crate::error::{Error, is_its_own};
 use crate::identity::LineageId;
 use crate::opened::OpenPoint;
 use crate::plan::{Target, Wanted};
@@ -113,11 +113,6 @@ fn compare(point: &OpenPoint, anchor: &Anchor) -> Result<Option<Finding>, Error>
         Err(ViewError::Data(error)) if !is_its_own(error.kind()) => Err(error.into()),
         Err(error) => not_compared(sentence(&error)),
     }
-}
-
-/// Whether something is the matter with objects, and not with what is between.
-pub(super) fn is_its_own(kind: Kind) -> bool {
-    matches!(kind, Kind::Corrupt | Kind::Missing | Kind::Unsupported)
 }
 
 impl Rebuilt {

@@ -9,7 +9,7 @@ use archive::archive::{Archive, Which};
 use archive::fence::{Claim, Reigns};
 use archive::identity::ClusterUid;
 use archive::object::read_header;
-use archive::plan::{Known, Wanted};
+use archive::plan::{Known, Remark, Wanted};
 use archive::point::{At, Covered};
 use archive::publish::Writing;
 use archive::retention::{Deltas, Policy, Rule};
@@ -304,7 +304,11 @@ impl World {
         let expected = self.etcd.hash(revision, compact.map(|compact| compact.0));
         assert_eq!(found.hash, expected, "HashKV at {at}: {}\n{}", agreed.plan, self.listing());
         let compact = compact.map(|compact| compact.0);
-        let (least, most) = self.etcd.compacted_at(revision);
+        let (least, mut most) = self.etcd.compacted_at(revision);
+        if agreed.plan.remarks.contains(&Remark::LaterFull) {
+            // What was compacted between the two is gone from it.
+            most = Some(revision);
+        }
         assert!(least <= compact && compact <= most, "compacted at {compact:?}, and not {least:?} to {most:?}");
         self.require_leases(&point.database, revision);
         self.require_one_writer(archive, agreed);
