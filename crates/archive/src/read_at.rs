@@ -13,6 +13,11 @@ pub trait ReadAt: Send + Sync {
 
     /// The `len` bytes at `offset`. Fewer than that is an error.
     fn read_at(&self, offset: u64, len: usize) -> Result<Bytes, ReadFailed>;
+
+    /// Whether they are on this machine, so that it is not worth the memory to keep what was read.
+    fn is_near(&self) -> bool {
+        false
+    }
 }
 
 /// Bytes could not be had, for a reason that has nothing to do with what they are.
@@ -44,6 +49,10 @@ impl ReadAt for File {
         let mut bytes = vec![0; len];
         self.read_exact_at(&mut bytes, offset).map_err(|source| ReadFailed::new(offset, len, source))?;
         Ok(bytes.into())
+    }
+
+    fn is_near(&self) -> bool {
+        true
     }
 }
 

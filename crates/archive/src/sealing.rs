@@ -147,6 +147,11 @@ impl Body {
         Ok(Self { stored, plain, opening: Some(Opening { opener, segment_bytes, segments }) })
     }
 
+    /// Keeps nothing of what was read until now.
+    pub(crate) fn forget_what_was_read(&mut self) {
+        self.stored.known.clear();
+    }
+
     /// How many plain bytes it has.
     pub(crate) fn size_bytes(&self) -> u64 {
         self.plain

@@ -110,10 +110,13 @@ impl Object {
         }
         let stored = StoredBody { bytes: Arc::clone(&bytes), start: head.len() as u64, end: footer_at, known };
         let digest = digest_in(&stored.read_from(footer_at, FOOTER_BYTES)?, footer_at)?;
-        let body = Body::open(stored, &header, &head, keys)?;
+        let mut body = Body::open(stored, &header, &head, keys)?;
         let tail = tail(&body, &head)?;
         let index = read_index(&body, tail)?;
         check_range(&header, &index).map_err(|fault| body.damaged(tail.index_at, fault.0))?;
+        if bytes.is_near() {
+            body.forget_what_was_read();
+        }
         let (closing, tables) = (OnceLock::new(), OnceLock::new());
         let inner = Inner { place: place.into(), bytes, header, digest, body, index, closing, tables };
         Ok(Self { inner: Arc::new(inner) })
