@@ -7,7 +7,7 @@ use etcd_data::database::RevisionRange;
 
 use super::Known;
 use crate::catalogue::{Catalogue, History, covered};
-use crate::entry::{Entry, Form};
+use crate::entry::Entry;
 use crate::identity::LineageId;
 
 /// Everything that can be restored, the newest history last.
@@ -59,12 +59,11 @@ impl<'c> LineagePoints<'c> {
         Self { lineage, holes, listed: listed(history, &ranges, known), ranges }
     }
 
-    /// Whether a hole is one. A snapshot of another system after it may still have what it lacks, which only the
-    /// snapshot tells.
+    /// Whether a hole is one. The full after it may still have what it lacks, which only opening it tells.
     pub fn is_sure(&self, hole: &Hole, known: &Known) -> bool {
         let is_after = |entry: &&&Entry| entry.is_full() && known.last(entry) > Some(hole.before.to);
         let next = self.listed.iter().find(is_after);
-        next.is_none_or(|full| full.form != Form::Snapshot || known.fulls.contains_key(&full.key))
+        next.is_none_or(|full| known.fulls.contains_key(&full.key))
     }
 }
 

@@ -188,15 +188,21 @@ impl Learned {
         let _reading = Reading::begin("looking into objects", 0);
         for entry in open.archive.catalogue().entries() {
             match entry.form {
-                Form::Snapshot => learned.snapshot(open, args, entry)?,
-                Form::Full(_) | Form::Delta { .. } => learned.header(open, args, entry)?,
+                Form::Snapshot => learned.full(open, args, entry)?,
+                Form::Full(_) => {
+                    learned.header(open, args, entry)?;
+                    if !learned.known.without.contains(&entry.key) {
+                        learned.full(open, args, entry)?;
+                    }
+                }
+                Form::Delta { .. } => learned.header(open, args, entry)?,
                 Form::Events { .. } => {}
             }
         }
         Ok(learned)
     }
 
-    fn snapshot(&mut self, open: &OpenArchive, args: &Args, entry: &Entry) -> Result<(), Failure> {
+    fn full(&mut self, open: &OpenArchive, args: &Args, entry: &Entry) -> Result<(), Failure> {
         let at = At::Name(entry.key.to_string());
         let usual = std::env::temp_dir();
         let scratch = args.source.archive.scratch.as_deref().unwrap_or(&usual);
@@ -303,6 +309,11 @@ fn keep_around(points: &mut LineagePoints<'_>, around: Revision, known: &Known) 
     points.holes.retain(is_near);
 }
 
+/// When it was taken, as fine as somebody would want to know it.
+fn to_the_second(entry: &Entry) -> String {
+    entry.time().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
 fn last(entry: &Entry, known: &Known) -> Option<Revision> {
     if entry.is_full() { known.last(entry) } else { entry.to }
 }
@@ -358,7 +369,7 @@ fn table(points: &LineagePoints<'_>, args: &Args, learned: &Learned) -> Table {
         let revision = last(entry, &learned.known).map_or("?".into(), |revision| revision.to_string());
         let kind = if entry.is_full() { "full" } else { "delta" };
         let level = entry.level().map_or("-".into(), |level| level.to_string());
-        let [time, proof, size] = [entry.time().to_string(), learned.proof(entry).into(), bytes(entry.size_bytes)];
+        let [time, proof, size] = [to_the_second(entry), learned.proof(entry).into(), bytes(entry.size_bytes)];
         if args.long {
             let encrypted = match learned.encryption(entry) {
                 Some(Some(recipients)) => recipients.join(" "),
@@ -434,7 +445,7 @@ impl PointJson {
         Self {
             lineage: entry.lineage.as_ref().map(ToString::to_string),
             revision: last(entry, &learned.known).map(|revision| revision.0),
-            time: entry.time().to_string(),
+            time: to_the_second(entry),
             kind: if entry.is_full() { "full" } else { "delta" },
             from: entry.changes().map(|range| range.from.0),
             level: entry.level(),
