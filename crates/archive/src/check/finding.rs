@@ -113,13 +113,13 @@ impl Finding {
         match self {
             Self::Page(finding) => finding.problem.severity(),
             Self::Data(finding) => finding.severity(),
-            Self::NoDigest
-            | Self::UpToFull(_)
+            Self::UpToFull(_)
             | Self::NotCompared { .. }
             | Self::NotTaken(_)
             | Self::NoResources
             | Self::Place(Fault::Deposed { .. }) => Severity::Harmless,
-            Self::KeyIndex | Self::Closing(_) | Self::LoneNote | Self::Further(_) => Severity::Unsound,
+            // Whoever takes a snapshot of an etcd gets it with one.
+            Self::NoDigest | Self::KeyIndex | Self::Closing(_) | Self::LoneNote | Self::Further(_) => Severity::Unsound,
             _ => Severity::Fatal,
         }
     }

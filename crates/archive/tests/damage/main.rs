@@ -12,6 +12,8 @@
 //! | `less` | likewise, and nothing tells that there was more: what is listed nowhere is not missed |
 //! | `Corrupt`, `Missing`, … | it is refused, and the object is named |
 //! | `Corrupt, unnamed`, … | it is refused, and the object is not named |
+//! | `found`, `found, unnamed` | verifying finds something wrong, and the object is named, or others are |
+//! | `sound` | verifying finds nothing wrong: it tells of what is there, and what is there is right |
 //! | `n gone, …` | pruning deleted so many objects, and what could be restored before still can |
 //! | `-` | there is nothing to do with such an object |
 //!

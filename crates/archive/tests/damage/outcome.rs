@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use archive::agree::Agreed;
 use archive::archive::{Archive, Which};
+use archive::check::{CheckPlan, Checking, Choice};
 use archive::fence::Reigns;
 use archive::merge_plan::{Merge, NewFull};
 use archive::name::{DeltaName, FullForm, FullName, Name};
@@ -32,7 +33,7 @@ use crate::kinds::Damage;
 use crate::sound::{Subject, store_of};
 use crate::world::moment;
 
-pub(crate) const OPERATIONS: [&str; 6] = ["restore", "latest", "get", "merge", "make_full", "prune"];
+pub(crate) const OPERATIONS: [&str; 7] = ["restore", "latest", "get", "verify", "merge", "make_full", "prune"];
 
 /// A damaged archive, and what is true.
 pub(crate) struct Case<'a> {
@@ -48,8 +49,8 @@ type Outcome = Result<String, String>;
 impl Case<'_> {
     /// What each operation comes to.
     pub(crate) fn outcomes(&self) -> Vec<String> {
-        let operations: [fn(&Self) -> Outcome; 6] =
-            [Self::restore, Self::latest, Self::get, Self::merge, Self::make_full, Self::prune];
+        let operations: [fn(&Self) -> Outcome; 7] =
+            [Self::restore, Self::latest, Self::get, Self::verify, Self::merge, Self::make_full, Self::prune];
         let outcome = |operation: &fn(&Self) -> Outcome| {
             let done = catch_unwind(AssertUnwindSafe(|| operation(self)));
             done.unwrap_or_else(|_| Ok("PANIC".into())).unwrap_or_else(|refused| refused)
@@ -158,6 +159,32 @@ impl Case<'_> {
 
     fn is_told(&self, agreed: &Agreed) -> bool {
         agreed.set_aside.iter().any(|(key, _)| self.damage.named.iter().any(|named| named == key.as_str()))
+    }
+
+    /// Checks everything, as somebody does who looks for what is wrong.
+    fn verify(&self) -> Outcome {
+        let (store, keys) = (self.store(), self.subject.keys.clone());
+        let opened = Archive::open_damaged(store, self.handle.clone(), &Which::default(), keys);
+        let (archive, unknown) = opened.map_err(|error| self.refused(error.kind(), &error))?;
+        let recorded = archive.proven().map_err(|error| self.refused(error.kind(), &error))?;
+        let plan = CheckPlan::choose(archive.catalogue(), &Choice::default());
+        let (scratch, record) = (self.scratch, None);
+        let checking = Checking { recorded: &recorded, anchors: None, scratch, record, tell: &|_, _| {} };
+        let report = archive.check(&plan, &checking).map_err(|error| self.refused(error.kind(), &error))?;
+        let wrong = report.objects.iter().filter(|object| object.is_wrong()).map(|object| object.entry.key.to_string());
+        let others = report.others.iter().filter(|(_, finding)| !finding.is_note()).map(|(place, _)| place.clone());
+        let wrong: Vec<String> = wrong.chain(others).collect();
+        let is_named =
+            || wrong.iter().any(|place| self.damage.named.iter().any(|named| place.contains(named.as_str())));
+        let is_checked = report.objects.iter().any(|object| self.damage.named.contains(&object.entry.key.to_string()));
+        // What wraps a snapshot of another system has bytes that nothing hangs on.
+        let must_show = self.damage.what.ends_with("flipped") && is_checked && self.subject.is_ours;
+        Ok(match wrong.is_empty() {
+            _ if unknown.is_some() || is_named() => "found".into(),
+            false => "found, unnamed".into(),
+            true if must_show => "MISSED".into(),
+            true => "sound".into(),
+        })
     }
 
     /// Merges the object with its neighbour.
@@ -362,8 +389,10 @@ pub(crate) fn class(outcome: &str) -> &'static str {
         "exact, told" | "less, told" => "survived and told",
         "less" => "less",
         "-" => "nothing to do",
+        "found" | "found, unnamed" => "found",
+        "sound" => "sound",
         outcome if outcome.contains("gone") => "pruned without loss",
-        "WRONG" | "PANIC" | "LOST" => "FORBIDDEN",
+        "WRONG" | "PANIC" | "LOST" | "MISSED" => "FORBIDDEN",
         outcome if outcome.ends_with("unnamed") => "refused, unnamed",
         _ => "refused and named",
     }

@@ -45,7 +45,7 @@ pub(crate) struct Subject {
     /// The revision that is asked for: the object is on the straight way there.
     pub(crate) revision: i64,
     pub(crate) truth: Database,
-    is_ours: bool,
+    pub(crate) is_ours: bool,
     pub(crate) keys: Arc<OneKey>,
 }
 
