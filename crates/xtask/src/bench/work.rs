@@ -78,7 +78,9 @@ pub(crate) fn remove(path: &Path) -> Result<()> {
 
 /// Refloat, built as it is released, beside this program.
 pub(crate) fn program() -> Result<PathBuf> {
-    let built = Command::new(env!("CARGO")).args(["build", "--release", "--package", "cli"]).status()?;
+    // Together with this, so that what both stand on is built once, with the same features.
+    let both = ["--package", "cli", "--package", "xtask"];
+    let built = Command::new(env!("CARGO")).args(["build", "--release"]).args(both).status()?;
     if !built.success() {
         return Err("the program does not build".into());
     }
