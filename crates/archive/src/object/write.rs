@@ -51,7 +51,7 @@ impl WriteSettings {
             levels: Levels { literal: 1, edited: 7 },
             chunk_bytes: 1 << 20,
             threads: 2,
-            gather_bytes: 16 << 20,
+            gather_bytes: 8 << 20,
             scratch: std::env::temp_dir(),
         }
     }
