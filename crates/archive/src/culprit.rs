@@ -10,12 +10,13 @@ use etcd_data::{Error, Kind, Revision};
 use store::Key;
 
 use crate::agree::{Agreed, Opened};
+use crate::error::deepest;
 
 impl Agreed {
     /// The object whose fault it is that nothing was built, and what is wrong with it; nothing if it is no object's.
     pub fn culprit(&self, error: &RestoreError) -> Option<(Key, String)> {
         let key = self.culprit_of_building(error)?;
-        Some((key.clone(), innermost(error)))
+        Some((key.clone(), deepest(error)))
     }
 
     fn culprit_of_building(&self, error: &RestoreError) -> Option<&Key> {
@@ -49,10 +50,4 @@ impl Agreed {
         let holds = |part: &&crate::plan::Part| (part.take.from..=part.take.to).contains(&revision);
         self.plan.deltas.iter().find(holds).map_or(&self.plan.base.key, |part| &part.entry.key)
     }
-}
-
-/// What went wrong in the end: the causes before only tell where.
-fn innermost(error: &dyn std::error::Error) -> String {
-    let deeper = std::iter::successors(Some(error), |error| error.source());
-    deeper.last().map(ToString::to_string).unwrap_or_default()
 }

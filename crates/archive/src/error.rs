@@ -176,8 +176,14 @@ pub enum ObjectError {
     Read(#[from] crate::read_at::ReadFailed),
 }
 
+/// What went wrong in the end: the causes before only tell where.
+pub fn deepest(error: &dyn std::error::Error) -> String {
+    let deeper = std::iter::successors(Some(error), |error| error.source());
+    deeper.last().map(ToString::to_string).unwrap_or_default()
+}
+
 /// Whether something is the matter with an object itself, and not with what is between.
-pub(crate) fn is_its_own(kind: Kind) -> bool {
+pub fn is_its_own(kind: Kind) -> bool {
     matches!(kind, Kind::Corrupt | Kind::Missing | Kind::Unsupported)
 }
 

@@ -64,6 +64,7 @@ impl Archive {
     }
 }
 
-fn has_header(entry: &Entry) -> bool {
+/// Whether an object begins with a header of ours.
+pub fn has_header(entry: &Entry) -> bool {
     matches!(entry.form, Form::Full(FullForm::Logical) | Form::Delta { .. })
 }

@@ -22,7 +22,7 @@ use crate::about::ClusterNote;
 use crate::archive::{Archive, Which};
 use crate::copy::CopyTarget;
 use crate::entry::{Entry, Layout};
-use crate::error::Error;
+use crate::error::{Error, is_its_own};
 use crate::fence::FenceError;
 use crate::founding::{self, put_once};
 use crate::header::{FORMAT, PROGRAM};
@@ -171,9 +171,7 @@ impl Archive {
 
 /// Whether others can go on.
 fn is_of_the_object(error: &Error) -> bool {
-    use etcd_data::Kind;
-    matches!(error, Error::Object { .. } | Error::Snapshot { .. } | Error::Data(_))
-        && matches!(error.kind(), Kind::Corrupt | Kind::Missing | Kind::Unsupported)
+    matches!(error, Error::Object { .. } | Error::Snapshot { .. } | Error::Data(_)) && is_its_own(error.kind())
 }
 
 impl std::fmt::Display for NotNeeded {

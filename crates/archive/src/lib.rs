@@ -17,7 +17,7 @@
 //! - [`catalogue`]: what an archive has; [`plan`]: what a restore reads of it; [`point`]: which state is meant
 //! - [`layout`]: archives that other systems keep
 //! - [`archive`], [`about`]: an archive that is open, and what is told of it
-//! - `headers`: what many objects say of themselves
+//! - [`headers`]: what many objects say of themselves
 //! - [`fetch`], [`agree`], `culprit`, [`opened`]: bytes from a store, a plan that its objects agree with, what to do without, and
 //!   a point read as a database
 //! - [`unlock`]: the keys of objects, opened as they are named
@@ -51,7 +51,7 @@ pub mod fetch;
 mod fields;
 pub mod founding;
 pub mod header;
-mod headers;
+pub mod headers;
 pub mod identity;
 pub mod import;
 mod key_index;

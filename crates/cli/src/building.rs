@@ -110,7 +110,9 @@ impl BuildArgs {
             };
             let failed = failure(&source.shown, &error);
             let What::Point(point) = source.what else { return Err(failed) };
-            source = match point.around(&error, &self.source, &self.at.at, &self.scratch_for(target)) {
+            let usual = folder_of(target);
+            let scratch = self.source.scratch_or(&usual)?;
+            source = match point.around(&error, &self.source, &self.at.at, scratch) {
                 // Why there is no other way begins with what was wrong with this one.
                 Some(around) => around?,
                 None => return Err(failed),
@@ -125,10 +127,6 @@ impl BuildArgs {
         if opened.point().is_some_and(ArchivePoint::falls_short) {
             ui.exit_so_far = Exit::Findings;
         }
-    }
-
-    fn scratch_for(&self, target: &Path) -> PathBuf {
-        self.source.archive.scratch.clone().unwrap_or_else(|| folder_of(target))
     }
 
     /// What a live member answered of the point, if that is to be compared, and with what.

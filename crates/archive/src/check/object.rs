@@ -5,7 +5,6 @@ use std::sync::Arc;
 use etcd_data::soundness::{self, Report};
 use etcd_data::tables::Lease;
 use etcd_data::{Database, Error as DataError, Revision, Tables};
-use sha2::{Digest, Sha256};
 
 use super::finding::Finding;
 use super::report::Looked;
@@ -16,7 +15,7 @@ use crate::encryption::KeyId;
 use crate::entry::Entry;
 use crate::error::{Error, ObjectError};
 use crate::header::{Header, Kind};
-use crate::object::{FOOTER_BYTES, Object, digest_at_end, read_header};
+use crate::object::{FOOTER_BYTES, Object, digest_at_end, hash_before_footer, read_header};
 use crate::plan::{Told, require_itself};
 use crate::proof::ObjectDigest;
 use crate::read_at::{ReadAt, ReadFailed};
@@ -46,24 +45,16 @@ pub(super) fn look(archive: &Archive, entry: &Entry, bytes: Arc<dyn ReadAt>, tal
 
 /// Reads all of it, and compares it with the digest at its end.
 fn check_bytes(looked: &mut Looked, bytes: &dyn ReadAt, tally: &Tally<'_>) -> Result<(), ReadFailed> {
-    const AT_ONCE: u64 = 1 << 20;
     let size = bytes.size_bytes();
     let end = size.saturating_sub(FOOTER_BYTES as u64);
-    let mut hash = Sha256::new();
-    let mut offset = 0;
-    while offset < end {
-        let len = AT_ONCE.min(end - offset);
-        hash.update(bytes.read_at(offset, len as usize)?);
-        offset += len;
-        tally.add(len);
-    }
+    let hash = hash_before_footer(bytes, |len| tally.add(len))?;
     let footer = bytes.read_at(end, (size - end) as usize)?;
     tally.add(size - end);
     looked.report.bytes = size;
     // What does not end as an object is told of when it is opened.
     if let Some(digest) = digest_at_end(&footer) {
         looked.digest = Some(ObjectDigest(digest));
-        if <[u8; 32]>::from(hash.finalize()) == digest { looked.sealed() } else { looked.find(Finding::Digest) }
+        if hash == digest { looked.sealed() } else { looked.find(Finding::Digest) }
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ use crate::error::ObjectError;
 use crate::fields::{Fault, Fields};
 use crate::header::{Header, Kind, Link};
 use crate::key_index::Block;
-use crate::read_at::ReadAt;
+use crate::read_at::{ReadAt, ReadFailed};
 use crate::sealing::{Body, Keys, StoredBody};
 
 /// An object whose index was read. Everything else is read when it is asked for. Copies are cheap and share all of it.
@@ -72,6 +72,21 @@ const MAX_TABLES_BYTES: usize = 600 << 20;
 pub fn read_header(bytes: &dyn ReadAt) -> Result<Header, ObjectError> {
     let start = read_start(bytes, END_BYTES.min(bytes.size_bytes()))?;
     frame::header(start.get(..head_bytes(&start)?).unwrap_or_default())
+}
+
+/// The SHA-256 of all bytes but those of the footer, which tell what it should be. `tell` hears how many were read.
+pub(crate) fn hash_before_footer(bytes: &dyn ReadAt, mut tell: impl FnMut(u64)) -> Result<[u8; 32], ReadFailed> {
+    const AT_ONCE: u64 = 1 << 20;
+    let end = bytes.size_bytes().saturating_sub(FOOTER_BYTES as u64);
+    let mut hash = Sha256::new();
+    let mut offset = 0;
+    while offset < end {
+        let len = AT_ONCE.min(end - offset);
+        hash.update(bytes.read_at(offset, len as usize)?);
+        offset += len;
+        tell(len);
+    }
+    Ok(hash.finalize().into())
 }
 
 /// The first `len` bytes, or as many more as the head has.
@@ -224,17 +239,7 @@ impl Object {
 
     /// Reads all of it, and says whether it is what its digest says.
     pub fn verify_digest(&self) -> Result<bool, ObjectError> {
-        const AT_ONCE: u64 = 1 << 20;
-        let bytes = &self.inner.bytes;
-        let end = bytes.size_bytes().saturating_sub(FOOTER_BYTES as u64);
-        let mut hash = Sha256::new();
-        let mut offset = 0;
-        while offset < end {
-            let len = AT_ONCE.min(end - offset);
-            hash.update(bytes.read_at(offset, len as usize)?);
-            offset += len;
-        }
-        Ok(<[u8; 32]>::from(hash.finalize()) == self.inner.digest)
+        Ok(hash_before_footer(&*self.inner.bytes, |_| {})? == self.inner.digest)
     }
 
     /// The bytes of chunk `index`, as they are stored before they are sealed.
@@ -343,7 +348,7 @@ fn unpacked(body: &Body, part: Part, limit: usize) -> Result<Vec<u8>, ObjectErro
 }
 
 pub(super) fn unpacker() -> Result<Unpacker, ObjectError> {
-    Unpacker::new().map_err(|error| ObjectError::Read(crate::read_at::ReadFailed::new(0, 0, error)))
+    Unpacker::new().map_err(|error| ObjectError::Read(ReadFailed::new(0, 0, error)))
 }
 
 /// One chunk, as records of a database. Whoever reads it has it unpacked for as long.

@@ -134,7 +134,7 @@ fn selection(args: &Args, open: &OpenArchive) -> Result<Selection, Failure> {
     match (&args.at, &args.since) {
         (Some(at), _) => {
             let usual = std::env::temp_dir();
-            let scratch = args.source.archive.scratch.as_deref().unwrap_or(&usual);
+            let scratch = args.source.scratch_or(&usual)?;
             let agreed = open.archive.agree(&open.wanted, at, scratch);
             let agreed = agreed.map_err(|error| open.failure(&args.source, Some(at), &error))?;
             Ok(Selection::Point(agreed.plan.objects().map(|entry| entry.key.clone()).collect()))
@@ -285,7 +285,7 @@ fn import(ui: &mut Ui, args: &Args, open: &OpenArchive, store: Arc<dyn Store>, n
         return show_import_plan(ui, args, open, &target, name);
     }
     let usual = std::env::temp_dir();
-    let scratch = args.source.archive.scratch.as_deref().unwrap_or(&usual);
+    let scratch = args.source.scratch_or(&usual)?;
     let writing = Writing { now: Timestamp::now(), scratch, archive_key: None };
     let importing = {
         let of_bytes = open.archive.catalogue().entries().map(|entry| entry.size_bytes).sum();

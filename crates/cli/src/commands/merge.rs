@@ -1,5 +1,7 @@
 //! `refloat merge`
 
+use std::path::Path;
+
 use archive::merge::Made;
 use archive::merge_plan::{Merge, MergePlan, MergePolicy, NewFull};
 use archive::name::Name;
@@ -84,18 +86,20 @@ documented! {
 /// Merges.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let policy = args.policy()?;
+    let usual = std::env::temp_dir();
+    let scratch = args.source.scratch_or(&usual)?;
     let open = open_archive(&args.source)?;
     require_ours(&open)?;
     let failed = |at: Option<&At>, error: &Error| open.failure(&args.source, at, error);
     let plan = match &args.full_at {
-        Some(at) => args.full_plan(&open, at).map_err(|error| failed(Some(at), &error))?,
+        Some(at) => args.full_plan(&open, at, scratch).map_err(|error| failed(Some(at), &error))?,
         None => args.due(&open, &policy).map_err(|error| failed(None, &error))?,
     };
     let mut merging =
         Merging { dry_run: args.dry_run, destination: open.archive.store().place().to_owned(), objects: Vec::new() };
     let full = plan.full.iter().map(Step::Full);
     for step in plan.merges.iter().map(Step::Delta).chain(full) {
-        let done = if args.dry_run { None } else { Some(args.carry_out(&open, &step)) };
+        let done = if args.dry_run { None } else { Some(Args::carry_out(&open, &step, scratch)) };
         if let Some(Err(error)) = &done {
             // What else is due does not wait for this.
             ui.failed(&failed(None, error))?;
@@ -143,25 +147,20 @@ impl Args {
     }
 
     /// A new full of the point `at`; nothing if there is one.
-    fn full_plan(&self, open: &OpenArchive, at: &At) -> Result<MergePlan, Error> {
+    fn full_plan(&self, open: &OpenArchive, at: &At, scratch: &Path) -> Result<MergePlan, Error> {
         let _reading = Reading::begin("opening", 0);
         let wanted = Wanted { lineage: open.wanted.lineage.clone(), ..Wanted::default() };
-        let agreed = open.archive.agree(&wanted, at, &self.scratch())?;
+        let agreed = open.archive.agree(&wanted, at, scratch)?;
         Ok(MergePlan { full: open.archive.full_of(&agreed), ..MergePlan::default() })
     }
 
-    fn carry_out(&self, open: &OpenArchive, step: &Step<'_>) -> Result<Made, Error> {
+    fn carry_out(open: &OpenArchive, step: &Step<'_>, scratch: &Path) -> Result<Made, Error> {
         let _reading = Reading::begin("merging", step.source_bytes());
-        let scratch = self.scratch();
-        let writing = Writing { now: Timestamp::now(), scratch: &scratch, archive_key: None };
+        let writing = Writing { now: Timestamp::now(), scratch, archive_key: None };
         match step {
             Step::Delta(merge) => open.archive.merge(merge, &writing),
             Step::Full(full) => open.archive.make_full(full, &writing),
         }
-    }
-
-    fn scratch(&self) -> std::path::PathBuf {
-        self.source.archive.scratch.clone().unwrap_or_else(std::env::temp_dir)
     }
 }
 

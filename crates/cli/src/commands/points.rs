@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use archive::archive::Archive;
-use archive::object::read_header;
+use archive::error::is_its_own;
+use archive::headers::has_header;
 use archive::plan::{FullFacts, Hole, Known, LineagePoints};
 use archive::proof::{Item, Level};
 use archive::proven::ProvenPoint;
@@ -186,17 +187,16 @@ impl Learned {
     fn of(open: &OpenArchive, args: &Args) -> Result<Self, Failure> {
         let mut learned = Self::default();
         let _reading = Reading::begin("looking into objects", 0);
-        for entry in open.archive.catalogue().entries() {
-            match entry.form {
-                Form::Snapshot => learned.full(open, args, entry)?,
-                Form::Full(_) => {
-                    learned.header(open, args, entry)?;
-                    if !learned.known.without.contains(&entry.key) {
-                        learned.full(open, args, entry)?;
-                    }
-                }
-                Form::Delta { .. } => learned.header(open, args, entry)?,
-                Form::Events { .. } => {}
+        let catalogue = open.archive.catalogue();
+        for (entry, header) in open.archive.headers(catalogue.entries().filter(|entry| has_header(entry))) {
+            match header {
+                Ok(header) => drop(learned.headers.insert(entry.key.clone(), header)),
+                Err(error) => learned.failed(open, args, entry, error)?,
+            }
+        }
+        for entry in catalogue.entries().filter(|entry| matches!(entry.form, Form::Snapshot | Form::Full(_))) {
+            if !learned.known.without.contains(&entry.key) {
+                learned.full(open, args, entry)?;
             }
         }
         Ok(learned)
@@ -205,7 +205,7 @@ impl Learned {
     fn full(&mut self, open: &OpenArchive, args: &Args, entry: &Entry) -> Result<(), Failure> {
         let at = At::Name(entry.key.to_string());
         let usual = std::env::temp_dir();
-        let scratch = args.source.archive.scratch.as_deref().unwrap_or(&usual);
+        let scratch = args.source.scratch_or(&usual)?;
         let agreed = open.archive.agree(&open.wanted, &at, scratch);
         let point = match agreed.and_then(|agreed| open.archive.open_whole(&agreed, scratch)) {
             Ok(point) => point,
@@ -217,29 +217,9 @@ impl Learned {
         Ok(())
     }
 
-    fn header(&mut self, open: &OpenArchive, args: &Args, entry: &Entry) -> Result<(), Failure> {
-        if let Form::Full(form) = entry.form
-            && form != archive::name::FullForm::Logical
-        {
-            return Ok(());
-        }
-        let store = open.archive.store();
-        let start = open.wait_for(store.get(&entry.key, 0..entry.size_bytes.clamp(1, HEADER_BYTES)));
-        let read = start
-            .map_err(Error::from)
-            .and_then(|start| read_header(&start).map_err(|source| Error::Object { key: entry.key.clone(), source }));
-        match read {
-            Ok(header) => drop(self.headers.insert(entry.key.clone(), header)),
-            Err(error) => self.failed(open, args, entry, error)?,
-        }
-        Ok(())
-    }
-
     /// An object that is damaged is told of, and the others are looked into all the same.
     fn failed(&mut self, open: &OpenArchive, args: &Args, entry: &Entry, error: Error) -> Result<(), Failure> {
-        use etcd_data::Kind;
-
-        if !matches!(error.kind(), Kind::Corrupt | Kind::Missing | Kind::Unsupported) {
+        if !is_its_own(error.kind()) {
             return Err(open.failure(&args.source, None, &error));
         }
         let why = match &error {
@@ -295,9 +275,6 @@ impl Learned {
         Some(header.encryption.as_ref().map(|encryption| encryption.recipients.clone()))
     }
 }
-
-/// What is read of an object to see its header. Longer ones do not come from us.
-const HEADER_BYTES: u64 = 64 << 10;
 
 fn keep_around(points: &mut LineagePoints<'_>, around: Revision, known: &Known) {
     let at = points.listed.partition_point(|entry| last(entry, known) < Some(around));

@@ -180,7 +180,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let plan = {
         let _reading = Reading::begin("looking", 0);
         let usual = std::env::temp_dir();
-        let scratch = args.source.archive.scratch.as_deref().unwrap_or(&usual);
+        let scratch = args.source.scratch_or(&usual)?;
         open.archive.plan_prune(&policy, now, scratch).map_err(failed)?
     };
     for (key, why) in &plan.unusable {

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use archive::archive::Archive;
 use archive::check::{Anchors, CheckPlan, Checking, Choice, ObjectReport, Report, Sample, Share};
+use archive::error::deepest;
 use archive::proof::Level;
 use archive::proven::Recorded;
 use archive::{At, Error};
@@ -252,11 +253,11 @@ impl Checked {
         for (object, found) in self.objects.iter_mut().zip(&report.objects) {
             object.fill(found);
         }
-        let unreached = |(key, error): (&Key, &Error)| UnreachedJson { key: key.to_string(), reason: reason(error) };
+        let unreached = |(key, error): (&Key, &Error)| UnreachedJson { key: key.to_string(), reason: deepest(error) };
         self.anchors = deep.then_some(report.anchors);
         self.unreached = report.unreached().map(unreached).collect();
         self.recorded = report.recorded;
-        self.not_recorded = report.not_recorded.as_ref().map(reason);
+        self.not_recorded = report.not_recorded.as_ref().map(|error| deepest(error));
     }
 
     fn table(&self) -> Table {
@@ -308,7 +309,7 @@ impl ObjectJson {
         self.bytes = found.bytes;
         self.records = found.records;
         self.findings = found.findings.iter().filter(|finding| !finding.is_note()).count();
-        self.unreached = found.unreached.as_ref().map(reason);
+        self.unreached = found.unreached.as_ref().map(|error| deepest(error));
     }
 }
 
@@ -321,15 +322,6 @@ pub fn level_name(level: Option<Level>) -> &'static str {
         Some(Level::Anchored) => "anchored",
         Some(Level::Drilled) => "drilled",
     }
-}
-
-/// An error's deepest cause, which says why.
-fn reason(error: &Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(deeper) = cause.source() {
-        cause = deeper;
-    }
-    cause.to_string()
 }
 
 impl Verdict {
