@@ -1,0 +1,3 @@
+//! The agent: follows etcd, seals every change, proves it, and brings members back.
+
+#![forbid(unsafe_code)]

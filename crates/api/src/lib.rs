@@ -1,0 +1,3 @@
+//! What agent, operator and dashboard tell each other, as JSON.
+
+#![forbid(unsafe_code)]

@@ -1,0 +1,3 @@
+//! The page for people on call, as files in the program.
+
+#![forbid(unsafe_code)]
