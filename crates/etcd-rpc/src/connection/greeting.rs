@@ -1,0 +1,125 @@
+//! A new connection, until the server has said who it is.
+//!
+//! A server of HTTP/2 begins with a frame of settings. Whoever begins otherwise is not etcd, and what it began with tells
+//! more than the error of protocol that would follow. TLS 1.3 tells only here that our certificate was refused.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::Trouble;
+use crate::fault::{Fault, TlsFault, connection_fault};
+
+/// Length, kind, flags and stream of a frame.
+const FRAME_HEAD: usize = 9;
+/// Where the kind of a frame is, and the one that comes first.
+const KIND: usize = 3;
+const SETTINGS: u8 = 4;
+/// What TLS says to somebody who does not speak it begins with this byte.
+const TLS_ALERT: u8 = 0x15;
+
+/// A stream that notes what is wrong with it.
+pub(super) struct Greeting<S> {
+    stream: S,
+    host: String,
+    trouble: Trouble,
+    /// What the server said first; `None` once that was understood.
+    first: Option<Vec<u8>>,
+}
+
+impl<S> Greeting<S> {
+    pub(super) fn new(stream: S, host: &str, trouble: Trouble) -> Self {
+        Self { stream, host: host.to_owned(), trouble, first: Some(Vec::with_capacity(FRAME_HEAD)) }
+    }
+
+    fn heard(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let Some(first) = &mut self.first else { return Ok(()) };
+        let missing = FRAME_HEAD - first.len();
+        first.extend(bytes.iter().take(missing));
+        if bytes.is_empty() {
+            let why = "it closed the connection without a word of HTTP/2".to_owned();
+            self.trouble.note(Fault::Unreachable { why });
+            return Ok(());
+        }
+        match stranger(first) {
+            Some(fault) => {
+                self.trouble.note(fault.clone());
+                Err(io::Error::other(fault))
+            }
+            None => {
+                if first.len() == FRAME_HEAD {
+                    self.first = None;
+                    self.trouble.is_over();
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// What is wrong with a server that begins so.
+fn stranger(first: &[u8]) -> Option<Fault> {
+    if first.first() == Some(&TLS_ALERT) {
+        return Some(Fault::Tls(TlsFault::Needed));
+    }
+    if first.len() > KIND && first.get(KIND) != Some(&SETTINGS) {
+        let text: String = String::from_utf8_lossy(first).chars().filter(|letter| !letter.is_control()).collect();
+        return Some(Fault::NotEtcd { why: format!("it speaks no HTTP/2 and begins with {text:?}") });
+    }
+    None
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Greeting<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let this = &mut *self;
+        if let Err(error) = ready!(Pin::new(&mut this.stream).poll_read(cx, buffer)) {
+            this.trouble.note(connection_fault(&error, &this.host));
+            return Poll::Ready(Err(error));
+        }
+        let heard = buffer.filled().get(before..).unwrap_or_default();
+        Poll::Ready(this.heard(heard))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Greeting<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bytes)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_begins_otherwise_is_not_etcd() {
+        assert_eq!(stranger(&[0, 0, 6, 4, 0, 0, 0, 0, 0]), None);
+        assert_eq!(stranger(&[0, 0]), None);
+        assert_eq!(stranger(&[0x15, 3, 3]), Some(Fault::Tls(TlsFault::Needed)));
+        let Some(Fault::NotEtcd { why }) = stranger(b"HTTP/1.1 ") else { panic!("taken for etcd") };
+        assert_eq!(why, "it speaks no HTTP/2 and begins with \"HTTP/1.1 \"");
+    }
+}
