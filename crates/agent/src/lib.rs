@@ -1,3 +1,5 @@
 //! The agent: follows etcd, seals every change, proves it, and brings members back.
 
 #![forbid(unsafe_code)]
+
+pub mod http;

@@ -21,6 +21,8 @@ pub struct Wish {
 pub struct Plan {
     /// What tells this plan from any other. Whoever orders a restore names the plan that was shown to them.
     pub id: String,
+    /// What was wished for, with the revision and the lineage that were found for it.
+    pub wish: Wish,
     /// What is read of the archive.
     pub read: Read,
     /// How much would be gone that is there now; null if that is not known.

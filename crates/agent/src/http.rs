@@ -1,0 +1,4 @@
+//! What the agent serves over HTTP.
+
+pub mod looks;
+pub mod page;

@@ -1,0 +1,101 @@
+//! The archive, open for looking into.
+//!
+//! An archive that is open shows what was listed when it was opened. The shelf opens it anew when that is older than
+//! some seconds, one at a time, and lets few look into it at once: each look may take all cores.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::problem::{Kind, Problem};
+use archive::archive::Archive;
+use archive::error::Error;
+use jiff::Timestamp;
+use tokio::sync::{Mutex, Semaphore};
+use tokio::time::{Instant, timeout};
+
+use crate::http::looks::problem::of_archive;
+
+/// How an archive is opened. It may block.
+pub type Open = Box<dyn Fn() -> Result<Archive, Error> + Send + Sync>;
+
+/// The archive, open or not yet.
+pub struct Shelf {
+    open: Arc<Open>,
+    scratch: PathBuf,
+    shelved: Mutex<Option<Arc<Shelved>>>,
+    turns: Arc<Semaphore>,
+}
+
+/// The archive as it was at a moment.
+pub(super) struct Shelved {
+    /// The archive.
+    pub(super) archive: Archive,
+    /// When it was listed.
+    pub(super) listed: Timestamp,
+    /// Where what is fetched of it is kept meanwhile.
+    pub(super) scratch: PathBuf,
+    opened: Instant,
+}
+
+/// A listing that is older is not shown.
+const FRESH: Duration = Duration::from_secs(5);
+
+/// How many look at once. What they look for is as large as the keys that they look through.
+const AT_ONCE: usize = 2;
+
+/// How long somebody waits for a turn.
+const TURN: Duration = Duration::from_secs(15);
+
+/// How long somebody waits for an answer.
+const ANSWER: Duration = Duration::from_secs(60);
+
+impl Shelf {
+    /// What `open` opens. What is fetched of it is kept in the folder `scratch`, while it is looked at.
+    pub fn new(open: Open, scratch: PathBuf) -> Arc<Self> {
+        let turns = Arc::new(Semaphore::new(AT_ONCE));
+        Arc::new(Self { open: Arc::new(open), scratch, shelved: Mutex::new(None), turns })
+    }
+
+    /// What `look` finds in the archive as it is now.
+    pub(super) async fn read<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Shelved) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let turn = timeout(TURN, Arc::clone(&self.turns).acquire_owned()).await;
+        let Ok(Ok(turn)) = turn else { return Err(busy("others are looking into the archive")) };
+        // What blocks cannot be ended: it keeps its turn until it is done, even if nobody waits for it any more.
+        let answer = async {
+            let open = self.fresh().await?;
+            let looking = tokio::task::spawn_blocking(move || {
+                let found = look(&open);
+                drop(turn);
+                found
+            });
+            looking
+                .await
+                .unwrap_or_else(|_| Err(Problem::new(Kind::Unavailable, "looking into the archive ended early")))
+        };
+        timeout(ANSWER, answer).await.unwrap_or_else(|_| Err(busy("the archive did not answer in time")))
+    }
+
+    async fn fresh(&self) -> Result<Arc<Shelved>, Problem> {
+        let mut shelved = self.shelved.lock().await;
+        if let Some(open) = shelved.as_ref().filter(|open| open.opened.elapsed() < FRESH) {
+            return Ok(Arc::clone(open));
+        }
+        let (open, scratch, opened) = (Arc::clone(&self.open), self.scratch.clone(), Instant::now());
+        let listed = Timestamp::now();
+        let opening = tokio::task::spawn_blocking(move || open().map_err(|error| of_archive(&error)));
+        let archive = opening
+            .await
+            .unwrap_or_else(|_| Err(Problem::new(Kind::Unavailable, "opening the archive ended early")))?;
+        let fresh = Arc::new(Shelved { archive, listed, scratch, opened });
+        *shelved = Some(Arc::clone(&fresh));
+        Ok(fresh)
+    }
+}
+
+fn busy(what: &str) -> Problem {
+    Problem::new(Kind::Unavailable, what).remedy("try again in a while, or ask for less")
+}
