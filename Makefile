@@ -8,7 +8,7 @@ export CARGO_TARGET_DIR ?= $(REFLOAT_CACHE)/target
 tests := $(notdir $(basename $(wildcard crates/*/tests/*.rs)) $(patsubst %/main.rs,%,$(wildcard crates/*/tests/*/main.rs)))
 fast_tests := $(filter-out real_%,$(sort $(tests)))
 
-.PHONY: build test test-fast lint bench servers
+.PHONY: build test test-fast lint bench servers page
 
 build:
 	cargo build --release --locked --bin refloat
@@ -28,3 +28,7 @@ bench: servers
 
 servers:
 	cargo run --locked --package xtask -- servers
+
+# The dashboard, from its source; what it makes is checked in.
+page:
+	cd crates/dashboard/web && npm ci --ignore-scripts && npm run check && npm run build

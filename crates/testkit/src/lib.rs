@@ -11,12 +11,14 @@
 //! | [`stores`] | starting object stores: S3, Azure, Swift, GCS; a Vault; a slow network before any of them |
 //! | [`faulty_store`] | a store that fails as stores do, by a seed, and a clock that is told to go on |
 //! | [`golden`] | database files of every version, and the truth beside them |
+//! | [`browser`] | a real Chromium, driven by a script |
 //!
 //! Everything here panics when the test bed is broken (a server that is not installed, a
 //! fixture that is missing); what the servers answer comes back as a `Result`.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
+pub mod browser;
 pub mod cache;
 pub mod client;
 pub mod cluster;

@@ -67,6 +67,28 @@ impl Apt {
         Ok(())
     }
 
+    /// Unpacks `packages` of this machine's own release into the folder `into`, with everything that they need but what
+    /// is named in `without`.
+    pub(crate) fn unpack_with_needs(&self, packages: &[&str], without: &[&str], into: &Path) -> Result<()> {
+        let downloads = tempfile::tempdir_in(self.root.path())?;
+        fs::create_dir(downloads.path().join("partial"))?;
+        let os_release = fs::read_to_string("/etc/os-release")?;
+        let place = format!("Dir::Cache::archives={}", downloads.path().display());
+        let release = format!("APT::Default-Release={}", codename(&os_release));
+        let mut command = self.command("apt-get");
+        command.args(["-y", "--no-install-recommends", "--download-only", "-o", &place, "-o", &release, "install"]);
+        run(command.args(packages))?;
+        for downloaded in fs::read_dir(&downloads)? {
+            let path = downloaded?.path();
+            let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let package = file.split('_').next().unwrap_or_default();
+            if file.ends_with(".deb") && !without.contains(&package) {
+                run(Command::new("dpkg-deb").arg("-x").arg(&path).arg(into))?;
+            }
+        }
+        Ok(())
+    }
+
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.arg("-q").arg("-c").arg(self.root.path().join("apt.conf"));
@@ -119,7 +141,7 @@ Acquire::Check-Valid-Until "false";
 /// Where the packages of this machine's own release come from.
 fn mirror() -> Result<String> {
     let os_release = fs::read_to_string("/etc/os-release")?;
-    let codename = os_release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME=")).unwrap_or("sid");
+    let codename = codename(&os_release);
     let sources = run(Command::new("apt-get").args([
         "indextargets",
         "--format",
@@ -130,6 +152,11 @@ fn mirror() -> Result<String> {
     mirror_of(codename, &sources)
         .map(str::to_owned)
         .ok_or_else(|| format!("apt's sources name no mirror for Debian {codename}").into())
+}
+
+/// What this machine's own release is called.
+fn codename(os_release: &str) -> &str {
+    os_release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME=")).unwrap_or("sid")
 }
 
 fn mirror_of<'s>(codename: &str, sources: &'s str) -> Option<&'s str> {

@@ -1,6 +1,7 @@
 //! The project's tools: `cargo xtask help` lists them.
 
 mod bench;
+mod browser;
 mod debian;
 mod golang;
 mod golden;
@@ -19,7 +20,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 const HELP: &str = "\
 usage: cargo xtask COMMAND
 
-  servers   put etcd 3.4 to 3.7, the judges and the object stores in the cache, once
+  servers   put etcd 3.4 to 3.7, the judges, the object stores and a browser in the cache, once
   golden    write testdata/golden anew, with real servers
   bench engine [GIB]
             measure the engine on databases of 1 and 4 GiB, or of one size

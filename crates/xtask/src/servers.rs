@@ -12,7 +12,7 @@ use testkit::cache;
 use crate::debian::Apt;
 use crate::golang::{self, Main};
 use crate::python::{self, Environment};
-use crate::{Result, node, rust, say};
+use crate::{Result, browser, node, rust, say};
 
 /// A folder of the cache: `<name>-<version>`.
 struct Server {
@@ -25,6 +25,8 @@ struct Server {
 enum Origin {
     /// Programs and libraries of Debian packages.
     Debian(&'static [Packaged]),
+    /// A browser of Debian packages, with all that it needs.
+    Browser,
     /// Mains of ours around published Go modules.
     GoModules(&'static [Main]),
     /// A Go program as its authors publish it.
@@ -107,6 +109,14 @@ const SERVERS: &[Server] = &[
         version: "3.37.0",
         origin: Origin::Node { package: "azurite", lock: include_str!("node/azurite-lock.json") },
     },
+    // Whichever version this machine's own release has.
+    Server { name: "chromium", version: "debian", origin: Origin::Browser },
+    // What drives it.
+    Server {
+        name: "playwright-core",
+        version: "1.65.1",
+        origin: Origin::Node { package: "playwright-core", lock: include_str!("node/playwright-lock.json") },
+    },
     Server { name: "s3s-fs", version: "0.14.1", origin: Origin::Rust { package: "s3s-fs", features: "binary" } },
 ];
 
@@ -139,12 +149,10 @@ fn install_one(server: &Server, folder: &Path, apt: &mut Option<Apt>) -> Result<
     fs::create_dir(&built)?;
 
     let version = match &server.origin {
-        Origin::Debian(programs) => {
-            let apt = match apt {
-                Some(apt) => apt,
-                None => apt.insert(Apt::open()?),
-            };
-            unpack(programs, server.version, apt, staging.path(), &built)?
+        Origin::Debian(programs) => unpack(programs, server.version, opened(apt)?, staging.path(), &built)?,
+        Origin::Browser => {
+            browser::install(opened(apt)?, &built)?;
+            server.version.to_owned()
         }
         Origin::Python(environment) => {
             python::install(environment, staging.path(), &built)?;
@@ -171,6 +179,14 @@ fn install_one(server: &Server, folder: &Path, apt: &mut Option<Apt>) -> Result<
     let name = format!("{}-{version}", server.name);
     publish(&built, &folder.join(&name))?;
     Ok(name)
+}
+
+/// Reads the lists of packages once, and only if somebody wants one.
+fn opened(apt: &mut Option<Apt>) -> Result<&Apt> {
+    Ok(match apt {
+        Some(apt) => apt,
+        None => apt.insert(Apt::open()?),
+    })
 }
 
 /// Takes `files` out of their packages, in the newest version of `series` that the mirror has.
