@@ -235,3 +235,15 @@ async fn whoever_listens_hears_the_status_now_and_when_it_changes() {
     drop(asked.status);
     assert_eq!(next().await, None, "the agent stopped");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_no_archive_is_yet_that_is_said() {
+    let asked = asked().await;
+    std::fs::remove_dir_all(asked.world.folder.path().join("prod")).unwrap();
+    let problem = asked.problem("/api/v1/points", StatusCode::NOT_FOUND).await;
+    assert_eq!(problem.kind, Kind::Missing);
+    assert!(problem.remedy.unwrap().contains("first full"));
+    let long = Wish { at: "9".repeat(100_000), lineage: None };
+    let (status, problem): (_, Problem) = asked.post("/api/v1/restore/plan", &long).await;
+    assert_eq!((status, problem.kind), (StatusCode::BAD_REQUEST, Kind::Usage));
+}

@@ -39,7 +39,7 @@ use api::problem::{Kind, Problem};
 use api::restore::{Order, Plan, Restoring, Wish};
 use api::status::Status;
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::routing::{get, post};
 use tokio::sync::{Semaphore, watch};
 
@@ -54,6 +54,9 @@ pub struct Looks {
     restorer: Option<Arc<dyn Restorer>>,
     listeners: Arc<Semaphore>,
 }
+
+/// A wish is short.
+const MAX_BODY_BYTES: usize = 64 << 10;
 
 /// How many may listen to events at once.
 const LISTENERS: usize = 64;
@@ -84,12 +87,14 @@ pub fn reading(looks: Arc<Looks>) -> Router {
         .route("/api/v1/history", get(history))
         .route("/api/v1/diff", get(diff))
         .route("/api/v1/restore/plan", post(plan))
+        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .with_state(looks)
 }
 
 /// The request that changes something.
 pub fn changing(looks: Arc<Looks>) -> Router {
-    Router::new().route("/api/v1/restore", post(restore)).with_state(looks)
+    let router = Router::new().route("/api/v1/restore", post(restore));
+    router.layer(DefaultBodyLimit::max(MAX_BODY_BYTES)).with_state(looks)
 }
 
 async fn status(State(looks): State<Arc<Looks>>) -> Answer<Status> {

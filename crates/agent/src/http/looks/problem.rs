@@ -2,6 +2,7 @@
 
 use api::problem::{Kind, Problem};
 use archive::Error;
+use archive::catalogue::PickError;
 use archive::plan::PlanError;
 use axum::Json;
 use axum::http::StatusCode;
@@ -35,6 +36,17 @@ pub(super) fn of_archive(error: &Error) -> Problem {
             of_plan(Problem { causes, ..problem }, source)
         }
         Error::TooEarly { first: Some(first), .. } => problem.remedy(format!("what there is begins at {first}")),
+        Error::Pick { place, source } => {
+            let problem = Problem::new(problem.kind, format!("{source}: {place}"));
+            match source {
+                PickError::Nothing => problem.remedy("there is one as soon as the first full is sealed"),
+                _ => problem,
+            }
+        }
+        Error::Object { key, .. } | Error::Snapshot { key, .. } => {
+            Problem { what: format!("{key} cannot be used"), ..problem }
+                .remedy("another point may do without it; verifying the archive tells what else is wrong")
+        }
         Error::Store(_) => problem.remedy("the destination's settings, credentials and network decide about that"),
         _ => problem,
     }

@@ -99,3 +99,81 @@ impl Shelf {
 fn busy(what: &str) -> Problem {
     Problem::new(Kind::Unavailable, what).remedy("try again in a while, or ask for less")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use archive::Cluster;
+    use archive::about::ClusterNote;
+    use archive::archive::Which;
+    use archive::identity::ClusterUid;
+    use archive::sealing::NoKeys;
+    use store::{Key, Memory, Put, Store};
+
+    use super::*;
+
+    async fn shelf(opened: Arc<AtomicUsize>) -> Arc<Shelf> {
+        let store: Arc<dyn Store> = Arc::new(Memory::new());
+        let cluster = Cluster { name: "prod".into(), id: ClusterUid(7) };
+        let note = ClusterNote { format: 1, cluster, made: Timestamp::UNIX_EPOCH, program: "test".into() };
+        let json = serde_json::to_vec(&note).unwrap();
+        store.put(&Key::parse("prod/cluster.json").unwrap(), json.into(), &Put::default()).await.unwrap();
+        let runtime = tokio::runtime::Handle::current();
+        let open = move || {
+            opened.fetch_add(1, Ordering::Relaxed);
+            Archive::open(Arc::clone(&store), runtime.clone(), &Which::default(), Arc::new(NoKeys))
+        };
+        Shelf::new(Box::new(open), std::env::temp_dir())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_archive_is_opened_once_for_all_who_look_and_anew_when_it_is_old() {
+        let opened = Arc::default();
+        let shelf = shelf(Arc::clone(&opened)).await;
+        let name = |open: &Shelved| Ok(open.archive.cluster().map(|cluster| cluster.name.clone()));
+        let found = futures::future::join_all((0..5).map(|_| shelf.read(name))).await;
+        assert!(found.iter().all(|found| found.as_ref().unwrap().as_deref() == Some("prod")));
+        assert_eq!(opened.load(Ordering::Relaxed), 1);
+        tokio::time::advance(FRESH).await;
+        shelf.read(name).await.unwrap();
+        assert_eq!(opened.load(Ordering::Relaxed), 2);
+    }
+
+    #[tokio::test]
+    async fn whoever_looks_for_too_long_keeps_their_turn_and_others_are_told() {
+        let shelf = shelf(Arc::default()).await;
+        // The archive is open before time stands still.
+        shelf.read(|_| Ok(())).await.unwrap();
+        let (let_go, held) = std::sync::mpsc::channel::<()>();
+        let held = Arc::new(std::sync::Mutex::new(held));
+        let hold = || {
+            let (shelf, held) = (Arc::clone(&shelf), Arc::clone(&held));
+            let (begun, begins) = tokio::sync::oneshot::channel();
+            let looking = tokio::spawn(async move {
+                shelf
+                    .read(move |_| {
+                        let _ = begun.send(());
+                        let _ = held.lock().unwrap().recv();
+                        Ok(())
+                    })
+                    .await
+            });
+            (begins, looking)
+        };
+        let (one, other) = (hold(), hold());
+        one.0.await.unwrap();
+        other.0.await.unwrap();
+        tokio::time::pause();
+        let asking = shelf.read(|_| Ok(()));
+        tokio::pin!(asking);
+        assert!(futures::poll!(asking.as_mut()).is_pending());
+        tokio::time::advance(TURN + Duration::from_secs(1)).await;
+        assert_eq!(asking.await.unwrap_err().kind, Kind::Unavailable);
+        tokio::time::resume();
+        drop(let_go);
+        one.1.await.unwrap().unwrap();
+        other.1.await.unwrap().unwrap();
+        shelf.read(|_| Ok(())).await.unwrap();
+    }
+}
