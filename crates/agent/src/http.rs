@@ -1,4 +1,33 @@
-//! What the agent serves over HTTP.
+//! The HTTP server of the agent and of `wrap`: who is let in, over which connection, and how much anybody may ask.
+//!
+//! Whoever has something to serve gives [`Routes`]: what anybody may ask, what tells of the cluster, and what changes
+//! something. [`Guard`] says who may ask which; [`Limits`] bounds every request; [`Listener`] and [`Tls`] are opened at the start, so that a port in
+//! use or a certificate that has expired is refused there and not met later. [`serve`] joins them.
+//!
+//! Changing calls need the bearer token or a client certificate. That they need neither is possible, for the published
+//! protocol has no such thing, and has to be asked for.
 
+mod error;
+mod guard;
+mod limits;
+mod listener;
 pub mod looks;
 pub mod page;
+pub mod published;
+mod routes;
+mod serve;
+mod tls;
+mod token;
+mod validity;
+
+pub use error::HttpError;
+pub use guard::Guard;
+pub use limits::Limits;
+pub use listener::Listener;
+pub use routes::Routes;
+pub use serve::serve;
+pub use tls::{ClientCertificate, Tls, TlsFiles};
+pub use token::TokenFile;
+
+#[cfg(test)]
+mod tests;

@@ -3,3 +3,6 @@
 #![forbid(unsafe_code)]
 
 pub mod http;
+pub mod metrics;
+pub mod supervise;
+pub mod wrap;

@@ -10,6 +10,7 @@ pub mod hashkv;
 pub mod history;
 pub mod inspect;
 pub mod keys;
+pub mod launch;
 pub mod man;
 pub mod merge;
 pub mod points;
@@ -17,6 +18,7 @@ pub mod prune;
 pub mod restore;
 pub mod undo;
 pub mod verify;
+pub mod wrap;
 
 use clap::Subcommand;
 
@@ -44,6 +46,9 @@ pub enum Command {
     Copy(Box<copy::Args>),
     Prune(Box<prune::Args>),
     Defrag(defrag::Args),
+    Wrap(Box<wrap::Args>),
+    #[command(hide = true)]
+    Launch(launch::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -67,6 +72,8 @@ impl Command {
             Self::Copy(args) => copy::run(ui, &args),
             Self::Prune(args) => prune::run(ui, &args),
             Self::Defrag(args) => defrag::run(ui, &args),
+            Self::Wrap(args) => wrap::run(&args),
+            Self::Launch(args) => launch::run(&args),
             Self::Completions(args) => completions::run(ui, &args),
             Self::Man(args) => man::run(ui, &args),
         }

@@ -1,5 +1,7 @@
 //! Spans of time and sizes, as people type them.
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Span, SpanRelativeTo};
 
 /// A span of time: `36h`, `7d`, `4w`. Days have 24 hours.
@@ -8,6 +10,11 @@ pub fn parse_duration(text: &str) -> Result<SignedDuration, String> {
     let duration = span.to_duration(SpanRelativeTo::days_are_24_hours());
     let duration = duration.map_err(|_| "months and years are of different lengths: give days or weeks".to_owned())?;
     if duration.is_negative() { Err("it is less than nothing".into()) } else { Ok(duration) }
+}
+
+/// A span of time that somebody waits: `25s`, `5m`.
+pub fn parse_wait(text: &str) -> Result<Duration, String> {
+    parse_duration(text).map(SignedDuration::unsigned_abs)
 }
 
 /// A number of bytes: `500`, `10GiB`, `2T`. Units are powers of 1024.

@@ -11,6 +11,8 @@ pub enum Exit {
     Success,
     /// It finished, and there is something to look at: damage, or differences.
     Findings,
+    /// It ran a program, which ended with this code.
+    Program(u8),
 }
 
 /// The exit code of an assertion of ours that did not hold.
@@ -22,6 +24,7 @@ impl Exit {
         match self {
             Self::Success => 0,
             Self::Findings => 1,
+            Self::Program(code) => code,
         }
     }
 }

@@ -34,6 +34,12 @@ impl Failure {
         Self::Said { kind, message: message.into(), causes: chain(error), hint: None }
     }
 
+    /// A failure that `error` tells of itself.
+    pub fn of(kind: Kind, error: &dyn Error) -> Self {
+        let causes = error.source().map(chain).unwrap_or_default();
+        Self::Said { kind, message: error.to_string(), causes, hint: None }
+    }
+
     /// Whether it is because of damage.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Said { kind: Kind::Corrupt, .. })

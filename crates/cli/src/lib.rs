@@ -21,6 +21,7 @@ pub mod finding;
 pub mod json;
 pub mod key;
 pub mod key_services;
+pub mod logs;
 pub mod moment;
 pub mod opened;
 pub mod passphrase;
@@ -28,6 +29,7 @@ pub mod point;
 pub mod progress;
 pub mod quoted;
 pub mod reference;
+pub mod server_args;
 pub mod snapshot_for;
 pub mod source;
 pub mod table;
@@ -45,7 +47,7 @@ use ui::Ui;
 
 /// Looks into etcd snapshots, data directories and archives, proves them, and rebuilds data directories from them
 ///
-/// No etcd is needed or started for any of this. Nothing that is read is ever changed; only `prune` deletes.
+/// No etcd is needed or started for what looks and rebuilds. Nothing that is read is ever changed; only `prune` deletes.
 #[derive(Debug, Parser)]
 #[command(name = "refloat", version, arg_required_else_help = true, after_help = EXIT_HELP)]
 pub struct Cli {

@@ -153,4 +153,10 @@ const ENDINGS: &[(&str, &str, &str)] = &[
     ("`restore`", "the version that is asked for cannot hold what is in the data", "5"),
     ("`restore`, `export`, `defrag`", "the disk is full; nothing is left behind", "7"),
     ("`undo`", "there is nothing that a restore replaced", "3"),
+    ("`wrap`", "etcd ended by itself", "etcd's own"),
+    ("`wrap`", "a signal ended etcd, which is how it stops", "128 and the signal's number"),
+    ("`wrap`", "there is no such program", "3"),
+    ("`wrap`", "its port is in use", "6"),
+    ("`wrap`", "the data directory was not prepared within `--agent-within`", "7"),
+    ("`wrap`", "the agent does not let it ask; the certificate has expired", "8"),
 ];

@@ -76,6 +76,11 @@ pub fn bbolt() -> PathBuf {
     program("bbolt", "1.4", "bbolt")
 }
 
+/// The `promtool` program, which runs the tests of alert rules.
+pub fn promtool() -> PathBuf {
+    program("prometheus", "2.42", "promtool")
+}
+
 fn program(folder: &str, version: &str, program: &str) -> PathBuf {
     match cache::find(folder, version) {
         Some(found) => found.join(program),

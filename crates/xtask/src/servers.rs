@@ -117,6 +117,8 @@ const SERVERS: &[Server] = &[
         version: "1.65.1",
         origin: Origin::Node { package: "playwright-core", lock: include_str!("node/playwright-lock.json") },
     },
+    // The judge of alert rules.
+    Server { name: "prometheus", version: "2.42", origin: Origin::Debian(&[packaged("promtool", "prometheus")]) },
     Server { name: "s3s-fs", version: "0.14.1", origin: Origin::Rust { package: "s3s-fs", features: "binary" } },
 ];
 

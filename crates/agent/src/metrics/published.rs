@@ -1,0 +1,225 @@
+//! The metrics of etcd-backup-restore, by their published names and labels.
+
+use std::fs;
+use std::time::Duration;
+
+use api::status::{Role, Status};
+use etcd_data::Kind;
+use jiff::Timestamp;
+
+use super::book::{Book, Counters, Gauges, Histograms};
+use super::{KINDS, MemberChange, Restored, SnapshotKind, TRUTHS, truth, word};
+
+#[derive(Debug)]
+pub(super) struct Published {
+    gc: Counters,
+    latest_revision: Gauges,
+    latest_timestamp: Gauges,
+    required: Gauges,
+    snapshot: Histograms,
+    validation: Histograms,
+    restoration: Histograms,
+    defragmentation: Histograms,
+    deltas: Gauges,
+    delta_revisions: Gauges,
+    failure: Gauges,
+    cluster_size: Gauges,
+    is_learner: Gauges,
+    learners: Counters,
+    add_learner: Histograms,
+    remove: Histograms,
+    promote: Histograms,
+    transmitted: Gauges,
+    received: Gauges,
+}
+
+const SNAPSHOTS: [SnapshotKind; 2] = [SnapshotKind::Full, SnapshotKind::Incr];
+
+impl Published {
+    pub(super) fn in_book(book: &mut Book) -> Self {
+        let name = |name: &str| format!("etcdbr_{name}");
+        let both: &'static [&'static str] = &["kind", "succeeded"];
+        let succeeded: &'static [&'static str] = &["succeeded"];
+        let published = Self {
+            gc: book.counter(&name("snapshot_gc"), both, "Objects that retention deleted"),
+            latest_revision: book.gauge(&name("snapshot_latest_revision"), &["kind"], "The newest one's last revision"),
+            latest_timestamp: book.gauge(&name("snapshot_latest_timestamp"), &["kind"], "When it was published"),
+            required: book.gauge(&name("snapshot_required"), &["kind"], "1 if one has to be taken"),
+            snapshot: book.histogram(&name("snapshot_duration_seconds"), both, "How long fulls and deltas took"),
+            validation: book.histogram(
+                &name("validation_duration_seconds"),
+                succeeded,
+                "How long checking a data directory took",
+            ),
+            restoration: book.histogram(
+                &name("restoration_duration_seconds"),
+                &["restore", "succeeded"],
+                "How long bringing data back took",
+            ),
+            defragmentation: book.histogram(
+                &name("defragmentation_duration_seconds"),
+                &["succeeded", "endpoint"],
+                "How long defragmenting a member took",
+            ),
+            deltas: book.gauge(&name("snapstore_latest_deltas_total"), &[], "Deltas behind the newest full"),
+            delta_revisions: book.gauge(&name("snapstore_latest_deltas_revisions_total"), &[], "Their revisions"),
+            failure: book.gauge(
+                &name("snapshotter_failure"),
+                &["error"],
+                "How often capture failed, by the kind of error",
+            ),
+            cluster_size: book.gauge(&name("cluster_size"), &[], "Members of the cluster"),
+            is_learner: book.gauge(&name("is_learner"), &[], "1 if the member that is followed is a learner"),
+            learners: book.counter(&name("is_learner_count"), succeeded, "How often a learner was added"),
+            add_learner: book.histogram(
+                &name("add_learner_duration_seconds"),
+                succeeded,
+                "How long adding a learner took",
+            ),
+            remove: book.histogram(
+                &name("member_remove_duration_seconds"),
+                succeeded,
+                "How long removing a member took",
+            ),
+            promote: book.histogram(
+                &name("member_promote_duration_seconds"),
+                succeeded,
+                "How long making a learner a voter took",
+            ),
+            transmitted: book.gauge(&name("network_transmitted_bytes"), &[], "Bytes that this host sent, loopback too"),
+            received: book.gauge(&name("network_received_bytes"), &[], "Bytes that this host received, loopback too"),
+        };
+        published.begin();
+        published
+    }
+
+    /// Every value of every label that is known beforehand is there from the start.
+    fn begin(&self) {
+        for succeeded in TRUTHS {
+            for kind in SNAPSHOTS {
+                self.gc.add(&[kind_of(kind), succeeded], 0);
+                self.snapshot.begin(&[kind_of(kind), succeeded]);
+            }
+            self.gc.add(&["Chunk", succeeded], 0);
+            for restore in [Restored::SingleNode, Restored::SingleMember] {
+                self.restoration.begin(&[way(restore), succeeded]);
+            }
+            for histogram in [&self.validation, &self.add_learner, &self.remove, &self.promote] {
+                histogram.begin(&[succeeded]);
+            }
+            self.learners.add(&[succeeded], 0);
+        }
+        for kind in SNAPSHOTS {
+            for gauge in [&self.latest_revision, &self.latest_timestamp, &self.required] {
+                gauge.set(&[kind_of(kind)], 0.0);
+            }
+        }
+        for kind in KINDS {
+            self.failure.set(&[word(kind)], 0.0);
+        }
+        for gauge in [&self.deltas, &self.delta_revisions, &self.cluster_size, &self.is_learner] {
+            gauge.set(&[], 0.0);
+        }
+    }
+
+    /// What is so now.
+    pub(super) fn set(&self, status: &Status) {
+        self.cluster_size.set(&[], status.members.len() as f64);
+        let followed = status.members.iter().find(|member| Some(&member.name) == status.capture.member.as_ref());
+        let is_learner = followed.is_some_and(|member| member.role == Some(Role::Learner));
+        self.is_learner.set(&[], f64::from(u8::from(is_learner)));
+        // Absent where there is no /proc.
+        if let Some((received, transmitted)) = fs::read_to_string("/proc/self/net/dev").ok().map(|text| network(&text))
+        {
+            self.received.set(&[], received as f64);
+            self.transmitted.set(&[], transmitted as f64);
+        }
+    }
+
+    pub(super) fn failed(&self, kind: Kind) {
+        self.failure.add(&[word(kind)], 1.0);
+    }
+
+    pub(super) fn snapshot(&self, kind: SnapshotKind, took: Duration, published: Option<(i64, Timestamp)>) {
+        self.snapshot.observe(&[kind_of(kind), truth(published.is_some())], took);
+        if let Some((revision, at)) = published {
+            self.latest_revision.set(&[kind_of(kind)], revision as f64);
+            self.latest_timestamp.set(&[kind_of(kind)], at.as_second() as f64);
+            self.required.set(&[kind_of(kind)], 0.0);
+        }
+    }
+
+    pub(super) fn required(&self, kind: SnapshotKind, is_required: bool) {
+        self.required.set(&[kind_of(kind)], f64::from(u8::from(is_required)));
+    }
+
+    pub(super) fn deleted(&self, kind: SnapshotKind, succeeded: bool) {
+        self.gc.add(&[kind_of(kind), truth(succeeded)], 1);
+    }
+
+    pub(super) fn deltas_behind_the_full(&self, deltas: u64, revisions: u64) {
+        self.deltas.set(&[], deltas as f64);
+        self.delta_revisions.set(&[], revisions as f64);
+    }
+
+    pub(super) fn validated(&self, took: Duration, succeeded: bool) {
+        self.validation.observe(&[truth(succeeded)], took);
+    }
+
+    pub(super) fn restored(&self, restored: Restored, took: Duration, succeeded: bool) {
+        self.restoration.observe(&[way(restored), truth(succeeded)], took);
+    }
+
+    pub(super) fn defragmented(&self, endpoint: &str, took: Duration, succeeded: bool) {
+        self.defragmentation.observe(&[truth(succeeded), endpoint], took);
+    }
+
+    pub(super) fn member_changed(&self, change: MemberChange, took: Duration, succeeded: bool) {
+        let succeeded = truth(succeeded);
+        match change {
+            MemberChange::AddLearner => {
+                self.add_learner.observe(&[succeeded], took);
+                self.learners.add(&[succeeded], 1);
+            }
+            MemberChange::Promote => self.promote.observe(&[succeeded], took),
+            MemberChange::Remove => self.remove.observe(&[succeeded], took),
+        }
+    }
+}
+
+fn kind_of(kind: SnapshotKind) -> &'static str {
+    match kind {
+        SnapshotKind::Full => "Full",
+        SnapshotKind::Incr => "Incr",
+    }
+}
+
+fn way(restored: Restored) -> &'static str {
+    match restored {
+        Restored::SingleNode => "single_node",
+        Restored::SingleMember => "single_member",
+    }
+}
+
+/// Bytes received and sent, over all interfaces, as the kernel lists them.
+fn network(text: &str) -> (u64, u64) {
+    let of_interface = |line: &str| {
+        let mut numbers = line.split_once(':')?.1.split_whitespace().map(str::parse::<u64>);
+        Some((numbers.next()?.ok()?, numbers.nth(7)?.ok()?))
+    };
+    let all = text.lines().filter_map(of_interface);
+    all.fold((0_u64, 0_u64), |sum, of_one| (sum.0.saturating_add(of_one.0), sum.1.saturating_add(of_one.1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bytes_of_all_interfaces_are_added() {
+        let text = "Inter-|   Receive                                                |  Transmit\n \
+                    face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs\n    \
+                    lo: 100 1 0 0 0 0 0 0 200 1 0 0 0 0 0 0\n  eth0:1000 1 0 0 0 0 0 0 2000 1 0 0 0 0 0 0\nbroken: x\n";
+        assert_eq!(network(text), (1100, 2200));
+    }
+}
