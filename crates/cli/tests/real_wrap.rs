@@ -146,6 +146,21 @@ fn orphans_are_reaped() {
 }
 
 #[test]
+fn it_does_all_that_as_pid_1_too() {
+    let place = Place::new();
+    let script = "(sh -c 'until test -e go; do sleep 0.01; done; touch gone; exit 3' &); \
+                  trap 'echo TERM >> heard; exit 9' TERM; cat /proc/1/cmdline > first; \
+                  until test -e gone && ! grep -qs ') Z ' /proc/[0-9]*/stat; do sleep 0.01; done; \
+                  kill -TERM 1; while :; do sleep 0.01; done";
+    let mut wrap = place.wrap_as_pid_1(&["--stop-grace", "1m"], &["sh", "-c", script]);
+    let first = place.path("first");
+    wrap.until("it has begun", || fs::read_to_string(&first).is_ok_and(|words| words.contains("refloat\0wrap")));
+    fs::write(place.path("go"), "").unwrap();
+    assert_eq!(wrap.ended(), 9);
+    assert_eq!(fs::read_to_string(place.path("heard")).unwrap(), "TERM\n");
+}
+
+#[test]
 fn stop_needs_the_token() {
     let place = Place::new();
     let token = place.path("token");

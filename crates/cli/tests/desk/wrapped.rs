@@ -61,9 +61,21 @@ impl Place {
     }
 
     pub(crate) fn wrap(&self, flags: &[&str], command: &[impl AsRef<str>]) -> Wrapped {
+        self.start(Command::new(env!("CARGO_BIN_EXE_refloat")), flags, command)
+    }
+
+    /// The same as the first process of a world of its own, as in a container.
+    pub(crate) fn wrap_as_pid_1(&self, flags: &[&str], command: &[impl AsRef<str>]) -> Wrapped {
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc"]);
+        unshare.arg(env!("CARGO_BIN_EXE_refloat"));
+        self.start(unshare, flags, command)
+    }
+
+    fn start(&self, mut program: Command, flags: &[&str], command: &[impl AsRef<str>]) -> Wrapped {
         let log = self.path("log");
         let file = fs::File::options().create(true).append(true).open(&log).unwrap();
-        let process = Command::new(env!("CARGO_BIN_EXE_refloat"))
+        let process = program
             .args(["wrap", "--listen", &self.own.address().to_string()])
             .args(flags)
             .arg("--")
