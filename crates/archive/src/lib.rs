@@ -20,6 +20,7 @@
 //! - [`headers`]: what many objects say of themselves
 //! - [`fetch`], [`agree`], `culprit`, [`opened`]: bytes from a store, a plan that its objects agree with, what to do without, and
 //!   a point read as a database
+//! - [`rebuild`]: building something of a point, around what turns out to be of no use
 //! - [`unlock`]: the keys of objects, opened as they are named
 //! - [`merge_plan`]: what is due to be put together
 //! - [`retention`]: what can be deleted
@@ -69,6 +70,7 @@ pub mod proven;
 pub mod prune;
 pub mod publish;
 pub mod read_at;
+pub mod rebuild;
 pub mod retention;
 pub mod sealing;
 pub mod sending;

@@ -162,9 +162,7 @@ impl ArchivePoint {
         at: &At,
         scratch: &Path,
     ) -> Option<Result<Opened, Failure>> {
-        let culprit = self.agreed.culprit(error)?;
-        let mut set_aside = self.agreed.set_aside;
-        set_aside.push(culprit);
+        let set_aside = self.agreed.set_aside_after(error)?;
         // What was fetched for the first way goes before the second needs room.
         drop(self.opened);
         Some(open_in(self.archive, source, at, Part::Whole, scratch, set_aside))
@@ -177,13 +175,12 @@ impl ArchivePoint {
 
     /// Whether the archive has later changes that nothing leads to, though the latest point was asked for.
     pub fn falls_short(&self) -> bool {
-        self.agreed.plan.remarks.iter().any(|remark| matches!(remark, Remark::HoleBeyond(_)))
+        self.agreed.plan.falls_short()
     }
 
     /// How many revisions the archive saw after it, as far as names tell.
     pub fn revisions_after(&self) -> u64 {
-        let archive = &self.archive.archive;
-        let newest = archive.catalogue().entries().filter_map(|entry| entry.to).max();
+        let newest = self.archive.archive.catalogue().highest();
         let after = newest.map_or(0, |newest| newest.0.saturating_sub(self.opened.revision.0));
         u64::try_from(after).unwrap_or_default()
     }
