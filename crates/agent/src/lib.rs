@@ -4,5 +4,6 @@
 
 pub mod http;
 pub mod metrics;
+pub mod start;
 pub mod supervise;
 pub mod wrap;

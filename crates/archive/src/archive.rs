@@ -114,6 +114,11 @@ impl Archive {
         Key::parse(path).expect("names are keys")
     }
 
+    /// The bytes of the small object `name`, up to `limit` of them.
+    pub fn read_small(&self, name: &Name, limit: u64) -> Result<bytes::Bytes, Error> {
+        Ok(self.runtime.block_on(self.store.get(&self.key(name), 0..limit))?)
+    }
+
     fn read_cluster(&self) -> Result<Cluster, Error> {
         let key = self.key(&Name::Cluster);
         let note: ClusterNote = self.read_json(&key)?;

@@ -29,6 +29,7 @@
 //! - [`import`]: another system's archive, brought into one of ours
 //! - [`prune`]: deleting what retention lets go
 //! - [`proof`], [`proven`]: how far objects and points have been shown to be right, and what is recorded of that
+//! - [`needs`]: what an open point needs, how far that is proven, and recording what was shown of it
 //! - [`check`]: everything that is wrong with an archive, and what is shown to be right
 //! - [`error`]: what can go wrong
 
@@ -60,6 +61,7 @@ pub mod layout;
 pub mod merge;
 pub mod merge_plan;
 pub mod name;
+pub mod needs;
 pub mod object;
 pub mod opened;
 mod peer_object;

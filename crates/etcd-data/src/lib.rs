@@ -15,12 +15,13 @@
 //! - [`hash`], [`anchor`], [`compaction`], [`soundness`], [`facts`]: hashes, and a live member's, what a compaction keeps, what
 //!   is wrong, what there is
 //! - [`source`], [`data_dir`], [`container`], [`digest`]: opening what a path holds
-//! - [`restore`], [`undo`]: a new data directory, and back
+//! - [`restore`], [`undo`], [`aside`]: a new data directory, and back; one kept aside
 //! - [`export`], [`defrag`]: a new snapshot or database file
 
 #![forbid(unsafe_code)]
 
 pub mod anchor;
+pub mod aside;
 mod batch;
 pub mod compaction;
 pub mod container;

@@ -1,0 +1,286 @@
+//! The start of a member: what has to be done before etcd may start on its data directory.
+//!
+//! It looks, decides, and acts. Looking changes nothing, and deciding is done with plain values, in
+//! [`decide()`], whose table is `docs/start-of-a-member.md`. Nothing is ever deleted: what is replaced is kept beside its
+//! place. A run that dies at any line is gone on with by looking and deciding again.
+//!
+//! - [`place`], [`policy`]: who is to start, and what may be done without asking
+//! - [`seen`]: what was seen; [`volume`], [`directory`], [`others`], [`archived`] look, [`vigil`] remembers since when
+//! - [`decision`], [`mod@decide`]: what is done
+//! - `join`, `rebuild`, [`high_water`]: doing it; [`ready`]: what comes of it
+
+pub mod archived;
+pub mod decide;
+pub mod decision;
+pub mod directory;
+pub mod error;
+pub mod high_water;
+mod join;
+pub mod others;
+pub mod place;
+pub mod policy;
+pub mod ready;
+mod rebuild;
+pub mod seen;
+#[cfg(test)]
+mod tests;
+pub mod vigil;
+pub mod volume;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use archive::fence::Tick;
+use etcd_data::restore::{RestoreError, settle_leftovers};
+use etcd_rpc::{Access, Endpoint, Member};
+use jiff::Timestamp;
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
+use tokio::time::{sleep, timeout};
+
+use archived::{ArchivePlace, Look, Sight};
+use decision::{Decision, From, Reason, Restore};
+use directory::Depth;
+use error::StartError;
+use place::Place;
+use policy::Policy;
+use ready::{ClusterState, Launch, Ready, Rebuilt};
+use rebuild::Rebuilding;
+use seen::{Archived, Directory, Held, Others, Seen, Volume};
+use vigil::Vigil;
+
+pub use decide::decide;
+
+/// A member that is to be started.
+pub struct Start {
+    setup: Setup,
+    vigil: Vigil,
+}
+
+/// Everything that a start depends on.
+#[derive(Clone)]
+pub struct Setup {
+    /// Who is to start, and where.
+    pub place: Place,
+    /// What may be done without asking.
+    pub policy: Policy,
+    /// The archive, if there is to be one.
+    pub archive: Option<ArchivePlace>,
+    /// Where the members of the cluster serve their clients.
+    pub endpoints: Vec<Endpoint>,
+    /// How they are reached.
+    pub access: Access,
+    /// Where what has to be on this machine meanwhile is kept; beside the data directory if not given.
+    pub scratch: Option<PathBuf>,
+}
+
+/// What was seen, and what is to be done about it.
+pub struct Decided {
+    /// What was seen.
+    pub seen: Seen,
+    /// What is done.
+    pub decision: Decision,
+    /// Who speaks for the cluster, if it has a quorum.
+    spokesman: Option<Member>,
+}
+
+/// How far a start came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// etcd can be started.
+    Ready(Box<Ready>),
+    /// Something has to pass first.
+    Waiting(Reason),
+    /// Somebody has to do something first.
+    Stopped(Reason),
+}
+
+/// How long the archive may take to say how far it is ahead of a directory that is kept: a start never waits for more.
+const GLANCE: Duration = Duration::from_secs(5);
+
+/// How long is waited between two looks: at first, and at the most.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
+
+impl Start {
+    /// A start that has seen nothing yet.
+    pub fn new(setup: Setup) -> Self {
+        Self { setup, vigil: Vigil::default() }
+    }
+
+    /// Goes on until etcd can be started or somebody has to do something, and tells each step that it waits for.
+    /// `without_quorum` is for how long the member has run without one, if it did.
+    pub async fn run(
+        &mut self,
+        depth: Depth,
+        without_quorum: Duration,
+        mut tell: impl FnMut(&Decision),
+    ) -> Result<Result<Ready, Reason>, StartError> {
+        let mut pause = PAUSES.0;
+        loop {
+            match self.step(depth, without_quorum, &mut tell).await {
+                Ok(Step::Ready(ready)) => return Ok(Ok(*ready)),
+                Ok(Step::Stopped(reason)) => return Ok(Err(reason)),
+                Ok(Step::Waiting(_)) => {}
+                Err(error) if error.may_pass() => {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "the start is tried again");
+                }
+                Err(error) => return Err(error),
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(PAUSES.1);
+        }
+    }
+
+    /// Looks, decides, and does what was decided.
+    pub async fn step(
+        &mut self,
+        depth: Depth,
+        without_quorum: Duration,
+        tell: &mut impl FnMut(&Decision),
+    ) -> Result<Step, StartError> {
+        self.settle().await?;
+        let decided = self.look(depth, without_quorum).await;
+        tell(&decided.decision);
+        self.carry_out(decided).await
+    }
+
+    /// Looks and decides. Changes nothing.
+    pub async fn look(&mut self, depth: Depth, without_quorum: Duration) -> Decided {
+        let place = &self.setup.place;
+        let volume = volume::look(place);
+        let directory = match &volume {
+            // What is on another's volume is not even read.
+            Volume::Theirs { .. } | Volume::Unknown { .. } => Directory::Empty,
+            Volume::Unmarked | Volume::Ours(_) => self.directory(depth).await,
+        };
+        let met = others::meet(place, &self.setup.endpoints, &self.setup.access, &directory).await;
+        let sight = self.archive(&directory, &met.others).await;
+        let now = Tick::now();
+        let has_quorum = !matches!(met.others, Others::Silent | Others::NoQuorum { .. });
+        let missed = self.vigil.quorum(has_quorum || matches!(directory, Directory::Sound(_)), now);
+        let seen = Seen {
+            volume,
+            directory,
+            others: met.others,
+            without_quorum: missed.max(without_quorum),
+            archive: sight.archived,
+            writer: self.vigil.claim(sight.claim, &place.name, now),
+            is_first: place.is_first(),
+        };
+        let decision = decide(&seen, &self.setup.policy);
+        Decided { seen, decision, spokesman: met.spokesman }
+    }
+
+    async fn directory(&self, depth: Depth) -> Directory {
+        let place = self.setup.place.clone();
+        let looked = spawn_blocking(move || directory::look(&place, depth)).await;
+        looked.unwrap_or_else(|error| Directory::Unreadable { why: error.to_string(), may_pass: true })
+    }
+
+    /// Looks at the archive as closely as the rest asks for.
+    async fn archive(&self, directory: &Directory, others: &Others) -> Sight {
+        let Some(archive) = self.setup.archive.clone() else {
+            return Sight { archived: Archived::None, claim: None };
+        };
+        let is_kept = matches!(directory, Directory::Sound(_)) || matches!(others, Others::Quorum(_));
+        let look = if is_kept { Look::Names } else { Look::Objects };
+        let (cluster, scratch) = (self.setup.place.cluster.clone(), self.scratch());
+        let runtime = Handle::current();
+        let looking = spawn_blocking(move || archive.look(&runtime, &cluster, look, &scratch, Timestamp::now()));
+        let away = |why: String| Sight { archived: Archived::Away { why }, claim: None };
+        let looked = match look {
+            Look::Names => match timeout(GLANCE, looking).await {
+                Ok(looked) => looked,
+                Err(_) => return away(format!("it did not answer within {GLANCE:?}")),
+            },
+            Look::Objects => looking.await,
+        };
+        looked.unwrap_or_else(|error| away(error.to_string()))
+    }
+
+    /// Brings back what an earlier run had begun to replace, and removes what it had begun to build.
+    async fn settle(&self) -> Result<(), StartError> {
+        let data_dir = self.setup.place.data_dir.clone();
+        let settled = spawn_blocking(move || settle_leftovers(&data_dir)).await.map_err(StartError::of_thread)?;
+        match settled {
+            // Whoever runs there is noticed by looking.
+            Err(RestoreError::InUse { .. }) => Ok(()),
+            settled => Ok(settled?),
+        }
+    }
+
+    async fn carry_out(&self, decided: Decided) -> Result<Step, StartError> {
+        let Decided { seen, decision, spokesman } = decided;
+        let place = &self.setup.place;
+        let (launch, rebuilt, held) = match &decision {
+            Decision::Wait(reason) => return Ok(Step::Waiting(reason.clone())),
+            Decision::Stop(reason) => return Ok(Step::Stopped(reason.clone())),
+            Decision::Keep { .. } => (self.launch(ClusterState::Existing), None, Held::Data),
+            Decision::Begin => (self.launch(ClusterState::New), None, Held::Nothing),
+            Decision::Join(join) => {
+                let Some(spokesman) = spokesman else { return Ok(Step::Waiting(Reason::NoQuorum)) };
+                (join::carry_out(place, *join, &spokesman, &stamp(Timestamp::now())).await?, None, Held::Nothing)
+            }
+            Decision::Restore(restore) => {
+                let rebuilt = self.rebuild(*restore, &seen).await?;
+                (self.launch_alone(), Some(rebuilt), Held::Data)
+            }
+        };
+        volume::mark(place, held).map_err(StartError::Mark)?;
+        Ok(Step::Ready(Box::new(Ready { decision, launch, rebuilt })))
+    }
+
+    async fn rebuild(&self, restore: Restore, seen: &Seen) -> Result<Rebuilt, StartError> {
+        let (setup, scratch, runtime) = (self.setup.clone(), self.scratch(), Handle::current());
+        let now = Timestamp::now();
+        let unseen = match (&seen.archive, restore.from) {
+            (Archived::Newest(newest), From::Archive) => newest.age,
+            _ => last_written(&setup.place),
+        };
+        let work = move || {
+            let rebuilding = Rebuilding {
+                place: &setup.place,
+                archive: setup.archive.as_ref(),
+                high_water: setup.policy.high_water,
+                unseen,
+                scratch: &scratch,
+                stamp: &stamp(now),
+            };
+            rebuilding.carry_out(restore, &runtime)
+        };
+        spawn_blocking(work).await.map_err(StartError::of_thread)?
+    }
+
+    fn launch(&self, state: ClusterState) -> Launch {
+        let Place { initial_cluster, token, .. } = &self.setup.place;
+        Launch { initial_cluster: initial_cluster.clone(), state, token: token.clone() }
+    }
+
+    /// The cluster that a restore begins has one member.
+    fn launch_alone(&self) -> Launch {
+        let place = &self.setup.place;
+        let items: Vec<String> = place.peer_urls.iter().map(|url| format!("{}={url}", place.name)).collect();
+        Launch { initial_cluster: items.join(","), state: ClusterState::Existing, token: place.token.clone() }
+    }
+
+    fn scratch(&self) -> PathBuf {
+        let beside = || {
+            let absolute = std::path::absolute(&self.setup.place.data_dir).ok();
+            let parent = absolute.as_deref().and_then(Path::parent).filter(|parent| parent.is_dir());
+            parent.map_or_else(std::env::temp_dir, PathBuf::from)
+        };
+        self.setup.scratch.clone().unwrap_or_else(beside)
+    }
+}
+
+/// How long ago the database was last written to. A member that ran without a quorum wrote nothing.
+fn last_written(place: &Place) -> Duration {
+    let metadata = etcd_data::data_dir::DataDir::database_path(&place.data_dir).metadata();
+    let modified = metadata.and_then(|metadata| metadata.modified()).ok();
+    modified.and_then(|modified| modified.elapsed().ok()).unwrap_or_default()
+}
+
+/// A moment as it goes into the names of what is kept aside, as in `20261121T031502-127Z`.
+fn stamp(now: Timestamp) -> String {
+    now.strftime("%Y%m%dT%H%M%S-%3fZ").to_string()
+}

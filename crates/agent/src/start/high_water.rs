@@ -1,0 +1,110 @@
+//! The high-water mark: after a restore to the past, no revision comes twice with another content.
+//!
+//! Whoever watched has seen revisions up to the highest that there was. That is not known exactly, for what came after
+//! the last sealed change was seen by clients alone. So revisions go on from the highest that the archive or a disk
+//! ever saw, and a margin that no etcd writes in the time that nothing is known of. All history before is marked as
+//! compacted, so that every watch begins anew.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use etcd_data::database::{Direction, Next, Record, RevisionRange};
+use etcd_data::restore::RestoreError;
+use etcd_data::restore::options::Bump;
+use etcd_data::view::Horizon;
+use etcd_data::{Database, Error, Revision};
+
+use super::policy::HighWater;
+
+/// Where Kubernetes keeps its objects.
+const KUBERNETES: &[u8] = b"/registry/";
+
+/// More revisions than were written without being noticed in any short while.
+const LEAST_MARGIN: i64 = 1_000_000;
+/// More revisions than etcd writes in a second.
+const PER_SECOND: i64 = 10_000;
+
+/// How far the cluster may have gone in the time that nothing is known of.
+pub fn margin(unseen: Duration) -> i64 {
+    let seconds = i64::try_from(unseen.as_secs()).unwrap_or(i64::MAX);
+    LEAST_MARGIN.saturating_add(seconds.saturating_mul(PER_SECOND))
+}
+
+/// By how much revisions are raised when `revision` of `database` is restored and clients may have seen `highest`.
+pub fn bump(rule: HighWater, database: &Database, revision: Revision, highest: Revision) -> Result<Bump, RestoreError> {
+    let is_wanted = match rule {
+        HighWater::Never => false,
+        HighWater::Always => true,
+        HighWater::Kubernetes => is_kubernetes(database, revision)?,
+    };
+    if !is_wanted {
+        return Ok(Bump::No);
+    }
+    // A bump counts from where the database ends, which may be after the restored revision.
+    let current = Horizon::of(database)?.current;
+    Ok(Bump::By(u64::try_from(highest.0.saturating_sub(current.0)).unwrap_or_default().max(1)))
+}
+
+/// Whether there is anything of Kubernetes in `database`. Reads no further than the first of it.
+pub fn is_kubernetes(database: &Database, up_to: Revision) -> Result<bool, Error> {
+    let mut found = false;
+    let step = |seen: &mut bool, record: Record<'_>| {
+        *seen |= record.key()?.starts_with(KUBERNETES);
+        Ok(if *seen { Next::Enough } else { Next::More })
+    };
+    let take = |seen: bool| {
+        found |= seen;
+        Ok::<_, Error>(if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    };
+    database.scan(RevisionRange::up_to(up_to), Direction::Backwards, step, take)?;
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use etcd_data::records::TailRecord;
+    use etcd_data::{KeyValue, RevKey, Tables};
+
+    use super::*;
+
+    fn database(key: &str, last: i64) -> Database {
+        let record = |main| {
+            let record = KeyValue {
+                key: key.as_bytes(),
+                create_revision: Revision(2),
+                mod_revision: Revision(main),
+                version: main - 1,
+                ..KeyValue::default()
+            };
+            let mut value = Vec::new();
+            record.encode(&mut value);
+            TailRecord { at: RevKey { main: Revision(main), sub: 0, tombstone: false }, value }
+        };
+        let records: Vec<TailRecord> = (2..=last).map(record).collect();
+        Database::empty(Tables::default()).followed_by(RevisionRange::ALL, Arc::new(records))
+    }
+
+    #[track_caller]
+    fn check(rule: HighWater, key: &str, highest: i64, expected: Bump) {
+        let found = bump(rule, &database(key, 10), Revision(8), Revision(highest)).unwrap();
+        assert_eq!(found, expected, "{rule:?} {key} {highest}");
+    }
+
+    #[test]
+    fn revisions_go_on_after_the_highest_that_anybody_can_have_seen() {
+        check(HighWater::Kubernetes, "/registry/pods/a", 1000, Bump::By(990));
+        check(HighWater::Kubernetes, "/registry", 1000, Bump::No);
+        check(HighWater::Always, "a", 1000, Bump::By(990));
+        check(HighWater::Never, "/registry/pods/a", 1000, Bump::No);
+        check(HighWater::Always, "a", 5, Bump::By(1));
+    }
+
+    #[test]
+    fn the_margin_grows_with_the_time_that_nothing_is_known_of() {
+        assert_eq!(margin(Duration::ZERO), 1_000_000);
+        assert_eq!(margin(Duration::from_secs(3600)), 37_000_000);
+        assert_eq!(margin(Duration::MAX), i64::MAX);
+    }
+}

@@ -1,0 +1,66 @@
+//! Joining a running cluster: what is there is kept aside, the member that it was is removed, and a learner is added.
+//!
+//! Each step leaves something that the next look sees, so a run that dies is gone on with by deciding again: a directory
+//! that is kept aside is an empty one, a member that is removed is none, and a learner that was added and never started
+//! is what the member then starts as.
+
+use etcd_data::aside::set_aside;
+use etcd_rpc::{ListedMember, Member, RpcError, Word};
+
+use super::decision::Join;
+use super::error::StartError;
+use super::place::Place;
+use super::ready::{ClusterState, Launch};
+
+/// Joins, as `join` has it, the cluster that `spokesman` speaks for. `stamp` tells what is kept aside now from what was
+/// kept at other times.
+pub(super) async fn carry_out(
+    place: &Place,
+    join: Join,
+    spokesman: &Member,
+    stamp: &str,
+) -> Result<Launch, StartError> {
+    keep_aside(place, stamp).await?;
+    if let Join::InPlaceOf(old) = join {
+        spokesman.remove(old.0).await?;
+    }
+    let id = match join {
+        Join::AsAdded(id) => id.0,
+        Join::Newly | Join::InPlaceOf(_) => spokesman.add_learner(place.peer_urls.clone()).await?,
+    };
+    Ok(launch(place, id, spokesman).await?)
+}
+
+async fn keep_aside(place: &Place, stamp: &str) -> Result<(), StartError> {
+    let (data_dir, wal_dir, stamp) = (place.data_dir.clone(), place.wal_dir.clone(), stamp.to_owned());
+    let kept = tokio::task::spawn_blocking(move || set_aside(&data_dir, wal_dir.as_deref(), &stamp)).await;
+    let kept = kept.map_err(StartError::of_thread)??;
+    for kept in kept {
+        tracing::info!(kept = %kept.display(), "what was in the data directory is kept");
+    }
+    Ok(())
+}
+
+async fn launch(place: &Place, id: u64, spokesman: &Member) -> Result<Launch, RpcError> {
+    let members = spokesman.members(Word::Majority).await?.members;
+    Ok(Launch {
+        initial_cluster: initial_cluster(place, id, &members),
+        state: ClusterState::Existing,
+        token: place.token.clone(),
+    })
+}
+
+/// All members as etcd wants them named at the start of one that joins. It compares the URLs, and the names of others
+/// that never started are not known yet.
+pub(super) fn initial_cluster(place: &Place, id: u64, members: &[ListedMember]) -> String {
+    let mut items = Vec::new();
+    for member in members {
+        let name = match &member.name {
+            _ if member.id == id => place.name.clone(),
+            name if name.is_empty() => format!("{:x}", member.id),
+            name => name.clone(),
+        };
+        items.extend(member.peer_urls.iter().map(|url| format!("{name}={url}")));
+    }
+    items.join(",")
+}

@@ -1,0 +1,79 @@
+//! What a start may do without asking anybody.
+
+use std::time::Duration;
+
+/// What a start may do without asking anybody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    /// Whether the cluster may be one that never was.
+    pub cluster: ClusterAge,
+    /// What is done when quorum is lost and does not come back.
+    pub quorum_lost: QuorumLost,
+    /// What is done with a sound directory that its cluster knows no more.
+    pub outdated: Outdated,
+    /// When revisions go on from a higher one after a restore.
+    pub high_water: HighWater,
+}
+
+/// Whether a cluster may be one that never was: etcd's `--initial-cluster-state`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClusterAge {
+    /// It may be new: where there is really nothing, it is begun.
+    New,
+    /// It is not: where there is nothing, something was lost.
+    Existing,
+}
+
+/// What is done when quorum is lost and does not come back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QuorumLost {
+    /// It is waited for, for good.
+    Wait,
+    /// After this long the cluster is built anew, from what is furthest ahead. Where no member has data, the first by
+    /// name does it.
+    Rebuild(Duration),
+    /// The same, by this member whatever its name. For one member only.
+    RebuildHere(Duration),
+}
+
+/// What is done with a sound directory whose member was removed, or whose cluster was built anew without it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outdated {
+    /// Nothing: somebody removed that member, and has to say that it should come back.
+    Stop,
+    /// It is kept aside, and the member joins anew.
+    SetAside,
+}
+
+/// When revisions go on from a higher one after a restore, so that nobody who watched meets one twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HighWater {
+    /// Where the data is Kubernetes'.
+    Kubernetes,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+impl Default for Policy {
+    /// What nobody regrets.
+    fn default() -> Self {
+        Self {
+            cluster: ClusterAge::New,
+            quorum_lost: QuorumLost::Wait,
+            outdated: Outdated::Stop,
+            high_water: HighWater::Kubernetes,
+        }
+    }
+}
+
+impl QuorumLost {
+    /// How long quorum must have been lost before anything is done about it. Nothing if nothing ever is.
+    pub fn after(self) -> Option<Duration> {
+        match self {
+            Self::Wait => None,
+            Self::Rebuild(after) | Self::RebuildHere(after) => Some(after),
+        }
+    }
+}

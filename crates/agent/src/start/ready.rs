@@ -1,0 +1,61 @@
+//! What came of a start: etcd can be started, and how.
+
+use std::path::PathBuf;
+
+use etcd_data::Revision;
+
+use super::decision::{Decision, Restore};
+
+/// A member that can be started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ready {
+    /// What was done.
+    pub decision: Decision,
+    /// What etcd has to be told of its cluster.
+    pub launch: Launch,
+    /// What a restore did, if there was one.
+    pub rebuilt: Option<Rebuilt>,
+}
+
+/// What etcd has to be told of its cluster. It does not listen to it where its directory knows better.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Launch {
+    /// `--initial-cluster`.
+    pub initial_cluster: String,
+    /// `--initial-cluster-state`.
+    pub state: ClusterState,
+    /// `--initial-cluster-token`.
+    pub token: String,
+}
+
+/// `--initial-cluster-state`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClusterState {
+    /// `new`
+    New,
+    /// `existing`
+    Existing,
+}
+
+/// What a restore did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rebuilt {
+    /// What was decided.
+    pub restore: Restore,
+    /// The revision that the member begins at: the restored one, or a higher one that nobody has seen.
+    pub begins_at: Revision,
+    /// Where what was there before is kept.
+    pub kept: Vec<PathBuf>,
+    /// Objects of the archive that were of no use, and why.
+    pub set_aside: Vec<(String, String)>,
+}
+
+impl ClusterState {
+    /// As etcd takes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Existing => "existing",
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Building the directory anew, as that of a cluster of one: from the archive, or from what is in the directory.
+//!
+//! What is there is kept aside by the restore itself, which publishes in one step. Others join what comes of it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use archive::At;
+use archive::plan::Wanted;
+use archive::rebuild::BuildPoint;
+use etcd_data::restore::destination::Existing;
+use etcd_data::restore::options::Token;
+use etcd_data::restore::{Options, Plan, RestoreError, Restored, restore};
+use etcd_data::{Database, Revision};
+use tokio::runtime::Handle;
+
+use super::archived::ArchivePlace;
+use super::decision::{From, Restore};
+use super::directory;
+use super::error::StartError;
+use super::high_water::{bump, margin};
+use super::place::Place;
+use super::policy::HighWater;
+use super::ready::Rebuilt;
+
+/// What a rebuilding works with.
+pub(super) struct Rebuilding<'a> {
+    pub(super) place: &'a Place,
+    pub(super) archive: Option<&'a ArchivePlace>,
+    pub(super) high_water: HighWater,
+    /// For how long the cluster may have gone on after what is known of it.
+    pub(super) unseen: Duration,
+    pub(super) scratch: &'a Path,
+    pub(super) stamp: &'a str,
+}
+
+impl Rebuilding<'_> {
+    /// Builds it, for a thread that may block.
+    pub(super) fn carry_out(&self, what: Restore, runtime: &Handle) -> Result<Rebuilt, StartError> {
+        match (what.from, self.archive) {
+            (From::Archive, Some(archive)) => self.of_archive(what, archive, runtime),
+            _ => self.of_disk(what),
+        }
+    }
+
+    fn of_archive(&self, what: Restore, place: &ArchivePlace, runtime: &Handle) -> Result<Rebuilt, StartError> {
+        let archive = place.open(runtime)?;
+        let build = |point: &BuildPoint| {
+            let opened = &point.opened;
+            let options = Options {
+                compact_at: opened.to_compact_at(),
+                anchor: opened.anchor().map(archive::Anchor::answer),
+                ..self.options(what, &opened.database)?
+            };
+            built(&opened.database, &options)
+        };
+        let at = At::Revision(what.revision);
+        let (point, (plan, restored)) =
+            archive.build(&Wanted::default(), &at, self.scratch, build).map_err(StartError::Archive)?;
+        let set_aside = point.agreed.set_aside.iter().map(|(key, why)| (key.to_string(), why.clone())).collect();
+        Ok(Rebuilt { set_aside, ..rebuilt(what, &plan, restored) })
+    }
+
+    fn of_disk(&self, what: Restore) -> Result<Rebuilt, StartError> {
+        let database = directory::database(self.place)?;
+        let options = self.options(what, &database)?;
+        let (plan, restored) = built(&database, &options)?;
+        Ok(rebuilt(what, &plan, restored))
+    }
+
+    fn options(&self, what: Restore, database: &Database) -> Result<Options, RestoreError> {
+        let place = self.place;
+        let token = Token::unique().map_err(RestoreError::ReadSource)?;
+        let highest = what.highest.0.saturating_add(margin(self.unseen));
+        let bump = bump(self.high_water, database, what.revision, Revision(highest))?;
+        Ok(Options {
+            wal_dir: place.wal_dir.clone(),
+            existing: Existing::KeepAside,
+            at: Some(what.revision),
+            name: place.name.clone(),
+            peer_urls: Some(place.peer_urls.join(",")),
+            bump,
+            ..Options::new(&place.data_dir, token, self.stamp)
+        })
+    }
+}
+
+fn built(database: &Database, options: &Options) -> Result<(Plan, Restored), RestoreError> {
+    let plan = Plan::make(database, options)?;
+    tracing::info!(%plan, "building the data directory");
+    let restored = restore(database, &plan, &mut |_| {})?;
+    Ok((plan, restored))
+}
+
+fn rebuilt(what: Restore, plan: &Plan, restored: Restored) -> Rebuilt {
+    let kept = restored.kept.into_iter().chain(restored.kept_wal).collect();
+    Rebuilt { restore: what, begins_at: plan.current_revision, kept, set_aside: Vec::new() }
+}

@@ -1,0 +1,172 @@
+//! Members of a cluster of three, of which one, two or all are lost.
+
+use std::fs;
+use std::time::Duration;
+
+use agent::start::Step;
+use agent::start::directory::Depth;
+use agent::start::policy::{Outdated, QuorumLost};
+use testkit::{Etcd, Version};
+
+use crate::world::{World, contents, fill, kept, led, started};
+
+const AFTER: Duration = Duration::from_secs(60);
+
+fn three(version: Version) -> (World, Vec<Etcd>) {
+    let (world, members) = World::of(3, version);
+    let etcds = started(members);
+    fill(&etcds[0], "/registry/things/", 30);
+    (world, etcds)
+}
+
+/// All members have the same, at the last revision that the first has.
+#[track_caller]
+fn agree(etcds: &[&Etcd]) {
+    let revision = etcds[0].client().put("/registry/agreed", "1").unwrap();
+    for etcd in etcds {
+        // A linearizable read: it has everything up to there.
+        etcd.client().get("/registry/agreed").unwrap();
+    }
+    let hash = |etcd: &&Etcd| etcd.client().hash_kv(revision).unwrap().hash;
+    let hashes: Vec<u32> = etcds.iter().map(hash).collect();
+    assert!(hashes.windows(2).all(|pair| pair[0] == pair[1]), "{hashes:?}");
+}
+
+#[test]
+fn one_of_three_that_lost_its_disk_or_is_damaged_joins_anew_and_has_everything() {
+    for version in Version::ALL {
+        println!("etcd {version}");
+        let (world, mut etcds) = three(version);
+        let lost = etcds.pop().unwrap().kill();
+        led(&etcds[0]);
+        world.ready(2, Depth::Whole, "keep the directory");
+        fill(&etcds[0], "/registry/meanwhile/", 10);
+        fs::write(world.data_dir(2).join("member/snap/db"), vec![0xee; 60_000]).unwrap();
+        let before = contents(&world.data_dir(2)).len();
+        let id = etcds[0].client().member_list().unwrap().into_iter().find(|member| member.name == "m2").unwrap().id;
+
+        let ready = world.ready(2, Depth::Whole, &format!("remove member {id:x}, and join anew as a learner"));
+        let [aside] = &kept(&world.data_dir(2))[..] else { panic!("it is not kept") };
+        assert_eq!(contents(aside).len(), before);
+        let etcd = world.joined(lost, &ready, &etcds[0]);
+        agree(&[&etcds[0], &etcds[1], &etcd]);
+
+        let lost = etcd.kill();
+        led(&etcds[0]);
+        fs::remove_dir_all(world.data_dir(2)).unwrap();
+        let (_, step) = world.step(2, Depth::Whole, Duration::ZERO);
+        let Step::Ready(ready) = step else { panic!("{step:?}") };
+        let etcd = world.joined(lost, &ready, &etcds[0]);
+        agree(&[&etcds[0], &etcds[1], &etcd]);
+        assert_eq!(etcds[0].client().member_list().unwrap().len(), 3);
+    }
+}
+
+#[test]
+fn a_join_that_died_on_the_way_goes_on_where_it_was() {
+    let (world, mut etcds) = three(Version::V36);
+    let lost = etcds.pop().unwrap().kill();
+    led(&etcds[0]);
+    fs::remove_dir_all(world.data_dir(2)).unwrap();
+    let client = etcds[0].client();
+    let id = client.member_list().unwrap().into_iter().find(|member| member.name == "m2").unwrap().id;
+
+    // It had removed the member that it was.
+    while client.member_remove(id).is_err() {}
+    let (said, step) = world.step(2, Depth::Whole, Duration::ZERO);
+    assert_eq!(said, "join as a learner");
+    assert!(matches!(step, Step::Ready(_)), "{step:?}");
+
+    // It had added the learner as well, and etcd never started on it.
+    let id = client.member_list().unwrap().into_iter().find(|member| member.is_learner).unwrap().id;
+    let ready = world.ready(2, Depth::Whole, &format!("start as member {id:x}, which was added"));
+    let etcd = world.joined(lost, &ready, &etcds[0]);
+    agree(&[&etcds[0], &etcds[1], &etcd]);
+    assert_eq!(client.member_list().unwrap().len(), 3);
+}
+
+#[test]
+fn two_of_three_lost_is_waited_for_and_where_it_is_permitted_built_anew_from_the_survivor() {
+    let (mut world, mut etcds) = three(Version::V36);
+    let archived = world.archive(&etcds[0]);
+    let last = fill(&etcds[0], "/registry/last/", 5);
+    let (second, first) = (etcds.pop().unwrap().kill(), etcds.pop().unwrap().kill());
+    let survivor = etcds.pop().unwrap();
+    for number in [1, 2] {
+        fs::remove_dir_all(world.data_dir(number)).unwrap();
+    }
+    assert_eq!(
+        world.hindered(1, Duration::ZERO),
+        "wait: the cluster has no quorum, and nobody has said that it may be built anew"
+    );
+    world.policy.quorum_lost = QuorumLost::Rebuild(AFTER);
+    assert!(world.hindered(1, Duration::ZERO).starts_with("wait: the cluster has no quorum since 0 s"));
+    let said = world.hindered(1, AFTER);
+    assert!(said.contains("and member m0 is further ahead"), "the archive is at {archived}: {said}");
+
+    let survivor = survivor.stop();
+    world.ready(0, Depth::Quick, "keep the directory");
+    let (said, step) = world.step(0, Depth::Quick, AFTER);
+    let Step::Ready(ready) = step else { panic!("{said}: {step:?}") };
+    assert!(said.starts_with(&format!("restore revision {last} from the disk")), "{said}");
+    assert_eq!(kept(&world.data_dir(0)).len(), 1);
+    let survivor = world.launched(survivor, &ready);
+    assert!(survivor.client().get("/registry/last/00004").unwrap().is_some());
+
+    let ready = world.ready(1, Depth::Whole, "join as a learner");
+    let first = world.joined(first, &ready, &survivor);
+    let ready = world.ready(2, Depth::Whole, "join as a learner");
+    let second = world.joined(second, &ready, &survivor);
+    agree(&[&survivor, &first, &second]);
+}
+
+#[test]
+fn when_all_are_lost_the_first_is_restored_and_the_others_join_it() {
+    let (mut world, etcds) = three(Version::V36);
+    let archived = world.archive(&etcds[0]);
+    // Whoever is killed has all of it.
+    etcds.iter().for_each(|etcd| drop(etcd.client().get("/registry/things/00029").unwrap()));
+    let members: Vec<_> = etcds.into_iter().map(Etcd::kill).collect();
+    for number in [0, 1, 2] {
+        let (said, step) = world.step(number, Depth::Whole, Duration::ZERO);
+        assert!(said.starts_with("keep the directory") && matches!(step, Step::Ready(_)), "{said}");
+        fs::remove_dir_all(world.data_dir(number)).unwrap();
+        assert!(world.hindered(number, Duration::ZERO).starts_with("wait: the cluster has no quorum"));
+    }
+    world.policy.quorum_lost = QuorumLost::Rebuild(AFTER);
+    assert!(world.hindered(1, AFTER).ends_with("the first member by name builds it anew"));
+    let (said, step) = world.step(0, Depth::Whole, AFTER);
+    let Step::Ready(ready) = step else { panic!("{said}: {step:?}") };
+    assert_eq!(said, format!("restore revision {archived} from the archive"));
+
+    let mut members = members.into_iter();
+    let first = world.launched(members.next().unwrap(), &ready);
+    let mut all = vec![first];
+    for (number, member) in [1, 2].into_iter().zip(members) {
+        let ready = world.ready(number, Depth::Whole, "join as a learner");
+        let joined = world.joined(member, &ready, &all[0]);
+        all.push(joined);
+    }
+    agree(&all.iter().collect::<Vec<_>>());
+    assert!(all[2].client().get("/registry/things/00029").unwrap().is_some());
+}
+
+#[test]
+fn a_member_that_was_removed_stops_and_comes_back_only_if_it_may() {
+    let (mut world, mut etcds) = three(Version::V36);
+    let removed = etcds.pop().unwrap().stop();
+    led(&etcds[0]);
+    let client = etcds[0].client();
+    let id = client.member_list().unwrap().into_iter().find(|member| member.name == "m2").unwrap().id;
+    while client.member_remove(id).is_err() {}
+    let before = contents(&world.data_dir(2));
+    let said = world.hindered(2, Duration::ZERO);
+    assert!(said.starts_with(&format!("stop: the directory is sound, and its member {id:x} is none")), "{said}");
+    assert!(contents(&world.data_dir(2)) == before);
+
+    world.policy.outdated = Outdated::SetAside;
+    let ready = world.ready(2, Depth::Whole, "join as a learner");
+    assert_eq!(kept(&world.data_dir(2)).len(), 1);
+    let etcd = world.joined(removed, &ready, &etcds[0]);
+    agree(&[&etcds[0], &etcds[1], &etcd]);
+}
