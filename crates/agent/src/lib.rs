@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod drill;
 pub mod http;
 pub mod metrics;
 pub mod start;

@@ -26,7 +26,7 @@
 //! | `sealed`   | read back from the store, its digest is the one          | `bytes`                                 |
 //! | `sound`    | all records and references were checked, with no finding | `records`                               |
 //! | `anchored` | a database rebuilt from it hashed as a live member had   | `revision`, `compact`, `hash`, `member` |
-//! | `drilled`  | an etcd started from that and agreed                     | `revision`, `version`, `took_ms`        |
+//! | `drilled`  | an etcd started from that and agreed                     | `revision`, `version`, `took_ms`, `steps` |
 //!
 //! The last two are about all objects that were needed up to their revision, and count for points up to it.
 //! Where something is found wrong with an object of which something was proven, that is written down likewise, in
@@ -142,7 +142,21 @@ pub enum Evidence {
         version: String,
         /// How long it took from the beginning until that etcd answered, in milliseconds.
         took_ms: u64,
+        /// What took how long. Nothing where it was not told.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        steps: Option<DrillSteps>,
     },
+}
+
+/// What took how long in a drill, in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DrillSteps {
+    /// Fetching the objects, and building and proving a data directory of them.
+    pub build_ms: u64,
+    /// From the start of etcd until it was ready.
+    pub start_ms: u64,
+    /// Until it had answered what it was asked.
+    pub answer_ms: u64,
 }
 
 /// The SHA-256 of an object's bytes.
@@ -481,7 +495,7 @@ mod tests {
     #[test]
     fn proofs_read_as_they_were_written_and_others_are_refused() {
         let (cluster, lineage) = place();
-        let drilled = Evidence::Drilled { revision: Revision(9), version: "3.6.16".into(), took_ms: 1200 };
+        let drilled = Evidence::Drilled { revision: Revision(9), version: "3.6.16".into(), took_ms: 1200, steps: None };
         let items = [item("full", A, 5, SOUND), item("one", B, 6, anchored(7)), item("two", B, 6, drilled)];
         let [proof] = &Proof::of(&cluster, &lineage, &items)[..] else { panic!("one object") };
         assert_eq!(Proof::parse(&cluster, &lineage, &proof.to_bytes()).as_ref(), Ok(proof));

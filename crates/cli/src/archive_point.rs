@@ -8,10 +8,12 @@ use archive::archive::Archive;
 use archive::opened::OpenPoint;
 use archive::plan::{Remark, Wanted};
 use archive::point::Covered;
+use archive::proof::Evidence;
 use archive::unlock::Unlocking;
 use archive::{At, Error, Layout};
 use etcd_data::Kind;
 use etcd_data::restore::RestoreError;
+use jiff::Timestamp;
 use store::Key;
 use tokio::runtime::Runtime;
 
@@ -183,6 +185,11 @@ impl ArchivePoint {
         let newest = self.archive.archive.catalogue().highest();
         let after = newest.map_or(0, |newest| newest.0.saturating_sub(self.opened.revision.0));
         u64::try_from(after).unwrap_or_default()
+    }
+
+    /// Records what was shown of everything that it needs.
+    pub fn record(&self, evidence: &Evidence) -> Result<Vec<Key>, Error> {
+        self.archive.archive.record_of_point(&self.agreed, evidence, Timestamp::now())
     }
 
     /// How many objects it is made of, and their bytes.

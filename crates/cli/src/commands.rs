@@ -4,6 +4,7 @@ pub mod completions;
 pub mod copy;
 pub mod defrag;
 pub mod diff;
+pub mod drill;
 pub mod export;
 pub mod get;
 pub mod hashkv;
@@ -42,6 +43,7 @@ pub enum Command {
     Diff(diff::Args),
     Restore(restore::Args),
     Undo(undo::Args),
+    Drill(Box<drill::Args>),
     Export(export::Args),
     Copy(Box<copy::Args>),
     Prune(Box<prune::Args>),
@@ -68,6 +70,7 @@ impl Command {
             Self::Diff(args) => diff::run(ui, &args),
             Self::Restore(args) => restore::run(ui, &args),
             Self::Undo(args) => undo::run(ui, &args),
+            Self::Drill(args) => drill::run(ui, &args),
             Self::Export(args) => export::run(ui, &args),
             Self::Copy(args) => copy::run(ui, &args),
             Self::Prune(args) => prune::run(ui, &args),
@@ -105,6 +108,7 @@ pub fn json_output(name: &str) -> Option<JsonOutput> {
         "diff" => of::<Vec<diff::Differing>>(),
         "restore" => of::<restore::Restoration>(),
         "undo" => of::<undo::Undone>(),
+        "drill" => of::<drill::DrillReport>(),
         "export" => of::<export::ExportedFile>(),
         "copy" => of::<copy::Copied>(),
         "prune" => of::<prune::PruneReport>(),

@@ -14,6 +14,7 @@ pub mod build_failure;
 pub mod building;
 pub mod commands;
 pub mod content;
+pub mod drill_failure;
 pub mod duration;
 pub mod exit;
 pub mod failure;

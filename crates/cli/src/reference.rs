@@ -159,4 +159,9 @@ const ENDINGS: &[(&str, &str, &str)] = &[
     ("`wrap`", "its port is in use", "6"),
     ("`wrap`", "the data directory was not prepared within `--agent-within`", "7"),
     ("`wrap`", "the agent does not let it ask; the certificate has expired", "8"),
+    ("`drill`", "there is no etcd to start", "3"),
+    ("`drill`", "etcd does not start on what was built, or has another hash or number of keys", "4"),
+    ("`drill`", "the etcd is older than the data", "5"),
+    ("`drill`", "there is no room for it, or it was interrupted; nothing is left behind", "7"),
+    ("`drill`", "it succeeded, but the archive cannot be written to, and `--no-record` is not given", "8"),
 ];

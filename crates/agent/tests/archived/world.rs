@@ -140,6 +140,7 @@ impl World {
             revision,
             version: "3.6.16".into(),
             took_ms: 8_200,
+            steps: None,
         });
         self.record(second, &items[9..18], |revision| Evidence::Anchored {
             revision,

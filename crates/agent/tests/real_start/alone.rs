@@ -245,3 +245,28 @@ fn copy(from: &Path, to: &Path) {
         }
     }
 }
+
+#[test]
+fn what_was_archived_of_a_member_is_drilled_and_recorded() {
+    use agent::drill::{Etcd as Program, scheduled};
+
+    let (world, member) = one(Version::V36);
+    let (member, _) = with_data(&world, member, 40, Etcd::stop);
+    let etcd = member.start();
+    let archived = world.archive(&etcd);
+    let archive = world.setup(0).archive.unwrap().open(world.runtime.handle()).unwrap();
+    let program = Program::find(Some(&Version::V36.etcd())).unwrap();
+    let (_, stop) = tokio::sync::watch::channel(false);
+    let (scratch, runtime, now) = (world.folder.path(), world.runtime.handle(), jiff::Timestamp::now());
+    let at = archive::At::Latest;
+    let (drilled, recorded) = scheduled::drill(&archive, &at, &program, scratch, runtime, stop, now).unwrap();
+    assert_eq!((drilled.answers.hash.revision.0, drilled.answers.keys, recorded.len()), (archived, 40, 1));
+
+    let archive = world.setup(0).archive.unwrap().open(world.runtime.handle()).unwrap();
+    let agreed = archive.agree(&Default::default(), &at, scratch).unwrap();
+    let level = archive.proven_level(&agreed, &archive.proven().unwrap().proven);
+    assert_eq!(level, Some(archive::proof::Level::Drilled));
+    let (_, stop) = tokio::sync::watch::channel(true);
+    let stopped = scheduled::drill(&archive, &at, &program, scratch, runtime, stop, now);
+    assert!(matches!(stopped, Err(agent::drill::DrillError::Interrupted)), "{stopped:?}");
+}

@@ -1,0 +1,94 @@
+//! The etcd that is started in a drill: one that was given, or the one on the PATH.
+
+use std::env;
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use etcd_data::Tables;
+use etcd_data::facts::version_of;
+use etcd_data::restore::options::{EtcdVersion, ForVersion};
+
+use super::error::DrillError;
+
+/// An etcd.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Etcd {
+    /// The program.
+    pub path: PathBuf,
+    /// Its version in full, as `3.6.16`.
+    pub release: String,
+    /// Its minor version.
+    pub version: EtcdVersion,
+}
+
+/// How long an etcd may take to tell its version.
+const TELLS_WITHIN: Duration = Duration::from_secs(20);
+/// How often it is asked whether it has.
+const POLL: Duration = Duration::from_millis(10);
+/// No etcd says more of its version.
+const MOST_SAID: u64 = 4096;
+
+impl Etcd {
+    /// The etcd at `given`, or else the one on the PATH.
+    pub fn find(given: Option<&Path>) -> Result<Self, DrillError> {
+        let missing = || DrillError::NoEtcd { given: given.map(Path::to_owned) };
+        let path = match given {
+            Some(path) => can_run(path).then(|| path.to_owned()),
+            None => on_path(),
+        };
+        let path = path.ok_or_else(missing)?;
+        let said = said(&path)?;
+        let release = said.lines().find_map(|line| line.strip_prefix("etcd Version: ")).map(str::trim);
+        let known = release.and_then(|release| Some((release.to_owned(), release.parse().ok()?)));
+        let first = said.lines().next().unwrap_or_default().to_owned();
+        let (release, version) = known.ok_or_else(|| DrillError::NotEtcd { path: path.clone(), said: first })?;
+        Ok(Self { path, release, version })
+    }
+
+    /// The version that a directory with `tables` has to be built for, so that this etcd starts on it. One that is older
+    /// than the data shows nothing of the data.
+    pub fn build_for(&self, tables: &Tables) -> Result<ForVersion, DrillError> {
+        let Ok(data) = version_of(tables).parse::<EtcdVersion>() else { return Ok(ForVersion::AsSource) };
+        match self.version.cmp(&data) {
+            std::cmp::Ordering::Less => {
+                Err(DrillError::OlderEtcd { path: self.path.clone(), etcd: self.version, data })
+            }
+            std::cmp::Ordering::Equal => Ok(ForVersion::AsSource),
+            std::cmp::Ordering::Greater => Ok(ForVersion::Version(self.version)),
+        }
+    }
+}
+
+/// What a program says of its version.
+fn said(path: &Path) -> Result<String, DrillError> {
+    let cannot = |action| move |source| DrillError::Io { action, path: path.into(), source };
+    let mut command = Command::new(path);
+    command.arg("--version").env_clear().stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().map_err(cannot("starting"))?;
+    let deadline = Instant::now() + TELLS_WITHIN;
+    while child.try_wait().map_err(cannot("waiting for"))?.is_none() && Instant::now() < deadline {
+        thread::sleep(POLL);
+    }
+    // It may have ended, which is what is wanted.
+    let _ = child.kill();
+    let _ = child.wait();
+    let mut said = Vec::new();
+    if let Some(out) = child.stdout.take() {
+        out.take(MOST_SAID).read_to_end(&mut said).map_err(cannot("reading from"))?;
+    }
+    Ok(String::from_utf8_lossy(&said).into_owned())
+}
+
+fn on_path() -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path).map(|folder| folder.join("etcd")).find(|path| can_run(path))
+}
+
+fn can_run(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
