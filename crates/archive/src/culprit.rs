@@ -31,7 +31,11 @@ impl Agreed {
     fn culprit_of_reading(&self, error: &Error) -> Option<&Key> {
         match error {
             Error::Elsewhere { place, kind: Kind::Corrupt | Kind::Missing, .. } => {
-                self.plan.objects().map(|entry| &entry.key).find(|key| key.as_str() == place)
+                // Of one of ours it is told which records of it, too.
+                let is_in = |key: &&Key| {
+                    place.strip_prefix(key.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(", "))
+                };
+                self.plan.objects().map(|entry| &entry.key).find(is_in)
             }
             // These tell no place, because only one thing here is a database file.
             Error::Bolt(bolt_file::Error::Corrupt(_)) | Error::Record { .. } => self.snapshot(),

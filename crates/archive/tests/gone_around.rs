@@ -143,3 +143,21 @@ fn a_snapshot_that_is_not_as_it_was_made_is_not_read() {
     });
     assert_eq!(set_aside(&world), [key]);
 }
+
+#[test]
+fn records_that_are_damaged_in_the_middle_are_seen_by_whoever_builds_and_gone_around() {
+    let world = chain(None);
+    let key = full(&world, 80);
+    change(&world, &key, |bytes| {
+        let object = Object::open("full", Arc::new(Bytes::from(bytes.clone())), &NoKeys).unwrap();
+        let first = object.chunk_facts().next().unwrap();
+        bytes[(first.stored_at + first.stored_bytes / 2) as usize] ^= 1;
+    });
+    let (archive, at) = (world.open(), At::Latest);
+    let build = |point: &archive::rebuild::BuildPoint| {
+        hash_kv(&point.opened.database, None, None).map_err(etcd_data::restore::RestoreError::View)
+    };
+    let (point, hash) = archive.build(&Wanted::default(), &at, world.scratch.path(), build).unwrap();
+    assert_eq!(hash.hash, hash_kv(&world.truth, None, None).unwrap().hash);
+    assert_eq!(point.agreed.set_aside.iter().map(|(key, _)| key).collect::<Vec<_>>(), [&key]);
+}
