@@ -7,6 +7,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         // Keys, values and pieces of snapshots stay in the buffer in which they came.
         .bytes(".")
         .build_server(std::env::var_os("CARGO_FEATURE_SERVER").is_some())
+        .generate_default_stubs(true)
         .emit_rerun_if_changed(false)
         .compile_fds(published)?;
     Ok(())

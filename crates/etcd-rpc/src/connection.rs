@@ -2,6 +2,7 @@
 
 mod greeting;
 
+use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -81,7 +82,7 @@ impl Dialer {
         let dialed = timeout(self.within, self.connect()).await;
         let dialed = dialed.unwrap_or(Err(Fault::Deadline { after: self.within }));
         match dialed {
-            Ok(stream) => Ok(Greeting::new(stream, self.endpoint.host(), self.trouble.clone())),
+            Ok(stream) => Ok(Greeting::new(stream, self.endpoint.clone(), self.trouble.clone())),
             Err(fault) => {
                 self.trouble.note(fault.clone());
                 Err(fault)
@@ -103,7 +104,12 @@ impl Dialer {
         let name = ServerName::try_from(asked.to_owned())
             .map_err(|_| TlsFault::Other { why: format!("{asked:?} is no name that a certificate can be for") })?;
         let connector = TlsConnector::from(certificates.current().await?);
-        let tls = connector.connect(name, tcp).await.map_err(|error| connection_fault(&error, asked))?;
+        let tls = connector.connect(name, tcp).await.map_err(|error| match error.kind() {
+            ErrorKind::UnexpectedEof => {
+                Fault::Unreachable { why: "it hung up while TLS began, as a server without TLS does".to_owned() }
+            }
+            _ => connection_fault(&error, asked),
+        })?;
         Ok(Box::new(tls))
     }
 }

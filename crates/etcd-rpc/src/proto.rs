@@ -17,3 +17,9 @@ pub mod mvccpb {
 pub mod etcdserverpb {
     tonic::include_proto!("etcdserverpb");
 }
+
+/// A message as it is written.
+#[cfg(feature = "server")]
+pub fn encoded(message: &impl prost::Message) -> Vec<u8> {
+    message.encode_to_vec()
+}

@@ -242,6 +242,8 @@ async fn membership_changes() {
         let listed = cluster.client().member_list().unwrap();
         let learner = listed.iter().find(|member| member.id == added).unwrap();
         assert_eq!(learner.peer_urls, ["http://127.0.0.1:2"]);
+        // 3.4 and 3.5 forget on this occasion that it was a learner.
+        assert_eq!(learner.is_learner, version >= Version::V36, "{version}");
         when_healthy(async || members[0].remove(added).await).await;
         let gone = members[0].remove(added).await.unwrap_err();
         assert!(matches!(gone.fault, Fault::NotFound { .. }), "{gone:?}");
@@ -260,4 +262,22 @@ async fn when_healthy<T>(change: impl AsyncFn() -> Result<T, RpcError>) -> T {
             changed => return changed.unwrap(),
         }
     }
+}
+
+#[tokio::test]
+async fn a_range_of_twenty_megabytes_is_one_answer() {
+    with_each_version(async |version, member, truth| {
+        let long = vec![b'v'; 1_000_000];
+        for number in 0..20 {
+            truth.put(format!("k{number:02}"), &long).unwrap();
+        }
+        let all = member.range(everything()).await.unwrap();
+        assert_eq!(all.kvs.len(), 20, "{version}");
+        assert!(all.kvs.iter().all(|kv| kv.value == long), "{version}");
+
+        let too_long = put("long", vec![b'v'; 3_000_000]);
+        let too_long = member.put(too_long).await.unwrap_err();
+        assert!(matches!(too_long.fault, Fault::TooLarge { .. }), "{version} {too_long:?}");
+    })
+    .await;
 }

@@ -5,10 +5,12 @@
 //! |---|---|
 //! | [`servers`] | which versions of etcd there are, and where their programs lie |
 //! | [`member`], [`cluster`] | starting and stopping real members |
+//! | [`certificates`] | an authority, and certificates that it signs |
 //! | [`client`] | talking to them |
 //! | [`judges`] | `bbolt check` and `etcdutl` as second opinions |
 //! | [`fixtures`] | what lies in `testdata/`, and the truth beside it |
 //! | [`stores`] | starting object stores: S3, Azure, Swift, GCS; a Vault; a slow network before any of them |
+//! | [`fake_etcd`] | an etcd that does as it is told, and misbehaves by a script |
 //! | [`faulty_store`] | a store that fails as stores do, by a seed, and a clock that is told to go on |
 //! | [`golden`] | database files of every version, and the truth beside them |
 //! | [`browser`] | a real Chromium, driven by a script |
@@ -20,8 +22,10 @@
 
 pub mod browser;
 pub mod cache;
+pub mod certificates;
 pub mod client;
 pub mod cluster;
+pub mod fake_etcd;
 pub mod faulty_store;
 pub mod fixtures;
 pub mod golden;
@@ -32,8 +36,10 @@ pub mod ports;
 pub mod servers;
 pub mod stores;
 
+pub use certificates::{Authority, Certified};
 pub use client::{Client, ClientError, Compare, Op, Txn};
 pub use cluster::{Cluster, ClusterPlan};
+pub use fake_etcd::{FakeEtcd, Script};
 pub use faulty_store::{Faults, FaultyStore, Injected, ManualClock};
 pub use golden::Golden;
 pub use member::{Etcd, Member, StartFailure};

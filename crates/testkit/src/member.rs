@@ -127,6 +127,11 @@ impl Member {
         self.ports.peer.url()
     }
 
+    /// The URL at which clients will find it.
+    pub fn client_url(&self) -> String {
+        self.ports.client.url()
+    }
+
     /// The database file.
     pub fn db(&self) -> PathBuf {
         self.data_dir.join("member/snap/db")

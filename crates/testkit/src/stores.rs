@@ -17,7 +17,7 @@ mod answers;
 mod azurite;
 mod fake_gcs;
 mod fake_vault;
-mod in_thread;
+pub(crate) mod in_thread;
 mod moto;
 mod s3s_fs;
 mod server;

@@ -3,13 +3,14 @@
 //! A server of HTTP/2 begins with a frame of settings. Whoever begins otherwise is not etcd, and what it began with tells
 //! more than the error of protocol that would follow. TLS 1.3 tells only here that our certificate was refused.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::Trouble;
+use crate::endpoint::Endpoint;
 use crate::fault::{Fault, TlsFault, connection_fault};
 
 /// Length, kind, flags and stream of a frame.
@@ -23,15 +24,15 @@ const TLS_ALERT: u8 = 0x15;
 /// A stream that notes what is wrong with it.
 pub(super) struct Greeting<S> {
     stream: S,
-    host: String,
+    endpoint: Endpoint,
     trouble: Trouble,
     /// What the server said first; `None` once that was understood.
     first: Option<Vec<u8>>,
 }
 
 impl<S> Greeting<S> {
-    pub(super) fn new(stream: S, host: &str, trouble: Trouble) -> Self {
-        Self { stream, host: host.to_owned(), trouble, first: Some(Vec::with_capacity(FRAME_HEAD)) }
+    pub(super) fn new(stream: S, endpoint: Endpoint, trouble: Trouble) -> Self {
+        Self { stream, endpoint, trouble, first: Some(Vec::with_capacity(FRAME_HEAD)) }
     }
 
     fn heard(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -39,8 +40,7 @@ impl<S> Greeting<S> {
         let missing = FRAME_HEAD - first.len();
         first.extend(bytes.iter().take(missing));
         if bytes.is_empty() {
-            let why = "it closed the connection without a word of HTTP/2".to_owned();
-            self.trouble.note(Fault::Unreachable { why });
+            self.trouble.note(self.hung_up());
             return Ok(());
         }
         match stranger(first) {
@@ -59,6 +59,20 @@ impl<S> Greeting<S> {
     }
 }
 
+impl<S> Greeting<S> {
+    fn broken(&self, error: &io::Error) -> Fault {
+        match error.kind() {
+            ErrorKind::ConnectionReset | ErrorKind::BrokenPipe if self.first.is_some() => self.hung_up(),
+            _ => connection_fault(error, self.endpoint.host()),
+        }
+    }
+
+    fn hung_up(&self) -> Fault {
+        let hint = if self.endpoint.is_https() { "" } else { ", as a server with TLS does" };
+        Fault::Unreachable { why: format!("it hung up before it said a word{hint}") }
+    }
+}
+
 /// What is wrong with a server that begins so.
 fn stranger(first: &[u8]) -> Option<Fault> {
     if first.first() == Some(&TLS_ALERT) {
@@ -71,12 +85,25 @@ fn stranger(first: &[u8]) -> Option<Fault> {
     None
 }
 
+impl<S: AsyncRead + Unpin> Greeting<S> {
+    /// Who refuses us has often hung up before we have written everything. Why, is still there to be read.
+    fn not_written(&mut self, error: io::Error, cx: &mut Context<'_>) -> io::Error {
+        if self.first.is_some() {
+            let mut rest = [0; 64];
+            let read = Pin::new(&mut self.stream).poll_read(cx, &mut ReadBuf::new(&mut rest));
+            let why = if let Poll::Ready(Err(refusal)) = &read { refusal } else { &error };
+            self.trouble.note(self.broken(why));
+        }
+        error
+    }
+}
+
 impl<S: AsyncRead + Unpin> AsyncRead for Greeting<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let this = &mut *self;
         if let Err(error) = ready!(Pin::new(&mut this.stream).poll_read(cx, buffer)) {
-            this.trouble.note(connection_fault(&error, &this.host));
+            this.trouble.note(this.broken(&error));
             return Poll::Ready(Err(error));
         }
         let heard = buffer.filled().get(before..).unwrap_or_default();
@@ -84,13 +111,15 @@ impl<S: AsyncRead + Unpin> AsyncRead for Greeting<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Greeting<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Greeting<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        let done = ready!(Pin::new(&mut self.stream).poll_write(cx, bytes));
+        Poll::Ready(done.map_err(|error| self.not_written(error, cx)))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        let done = ready!(Pin::new(&mut self.stream).poll_flush(cx));
+        Poll::Ready(done.map_err(|error| self.not_written(error, cx)))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -102,7 +131,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Greeting<S> {
         cx: &mut Context<'_>,
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bytes)
+        let done = ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, bytes));
+        Poll::Ready(done.map_err(|error| self.not_written(error, cx)))
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -15,15 +15,11 @@ pub(crate) fn of_status(status: &Status) -> Fault {
         return fault;
     }
     match status.code() {
-        Code::Unimplemented if message.starts_with("unknown service") => Fault::NotEtcd { why: message.to_owned() },
-        Code::Unimplemented | Code::Unknown | Code::Internal | Code::Unavailable | Code::Unauthenticated
-        | Code::PermissionDenied
-            // So tonic says that there is no status of gRPC in the answer.
-            if message.starts_with("grpc-status header missing") =>
-        {
-            Fault::NotEtcd { why: format!("it is no answer of gRPC: {message}") }
-        }
-        Code::Unimplemented => Fault::Unsupported,
+        // So our side of gRPC says that an answer is none of gRPC.
+        _ if message.starts_with("grpc-status header missing") => Fault::NotEtcd { why: message.to_owned() },
+        // An etcd that is too old knows the service, and not the method.
+        Code::Unimplemented if message.starts_with("unknown method") => Fault::Unsupported,
+        Code::Unimplemented => Fault::NotEtcd { why: format!("it does not know etcd's services ({message})") },
         Code::PermissionDenied => Fault::Denied,
         Code::ResourceExhausted => Fault::Busy { message: message.to_owned() },
         Code::OutOfRange if message.contains("message length too large") => {
