@@ -2,9 +2,11 @@
 
 #![forbid(unsafe_code)]
 
+pub mod care;
 pub mod drill;
 pub mod http;
 pub mod metrics;
+pub mod schedule;
 pub mod start;
 pub mod supervise;
 pub mod wrap;

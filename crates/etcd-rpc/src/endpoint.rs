@@ -52,6 +52,13 @@ impl Endpoint {
     }
 }
 
+impl Default for Endpoint {
+    /// Where etcd serves if nobody says otherwise: `http://127.0.0.1:2379`.
+    fn default() -> Self {
+        Self { is_https: false, host: "127.0.0.1".to_owned(), port: USUAL_PORT }
+    }
+}
+
 impl FromStr for Endpoint {
     type Err = NoEndpoint;
 

@@ -1,0 +1,163 @@
+//! Care of real clusters.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
+
+use std::time::{Duration, Instant};
+
+use agent::care::{Because, Care, NotReplaced, Policy, Step, Waste, replace};
+use etcd_rpc::{Access, Endpoint, Member, Word};
+use jiff::Timestamp;
+use testkit::{Cluster, ClusterPlan, Etcd, MemberPorts, Version};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn endpoints<'a>(members: impl IntoIterator<Item = &'a Etcd>) -> Vec<Endpoint> {
+    members.into_iter().map(|etcd| etcd.client_url().parse().unwrap()).collect()
+}
+
+fn care_of(cluster: &Cluster, policy: Policy) -> Care {
+    Care::new(endpoints(&cluster.members), Access::default(), policy, Timestamp::now())
+}
+
+fn cluster_of(size: usize, version: Version, folder: &std::path::Path) -> Cluster {
+    let plan = ClusterPlan::of(size);
+    let dirs: Vec<_> = plan.names().iter().map(|name| folder.join(name)).collect();
+    let members = plan.members(version, &dirs);
+    Cluster::start(members.into_iter().map(testkit::Member::without_fsync).collect())
+}
+
+/// Turns until nothing is left to be done; what was done.
+async fn until_done(care: &mut Care, kept: Option<i64>) -> Vec<Step> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut done = Vec::new();
+    while Instant::now() < deadline {
+        let turn = care.turn(kept, Timestamp::now()).await.unwrap();
+        assert!(turn.failed.is_none(), "{turn:?}");
+        match turn.did {
+            Some(step) => done.push(step),
+            None if care.is_defragmenting() => {}
+            None => return done,
+        }
+    }
+    panic!("it did not end: {done:?}");
+}
+
+#[tokio::test]
+async fn three_members_are_defragmented_one_after_the_other() {
+    for version in [Version::V34, Version::V37] {
+        let folder = tempfile::tempdir().unwrap();
+        let cluster = cluster_of(3, version, folder.path());
+        let client = cluster.client();
+        for _ in 0..40 {
+            client.put("a", vec![b'x'; 500_000]).unwrap();
+        }
+        client.compact(client.status().unwrap().revision).unwrap();
+        // Each member compacts by itself, and finds out how much is free when it writes the next time.
+        let deadline = Instant::now() + PATIENCE;
+        for member in &cluster.members {
+            while member.client().status().is_ok_and(|status| status.db_size_in_use * 4 > status.db_size) {
+                assert!(Instant::now() < deadline, "{version} does not compact");
+                client.put("b", "1").unwrap();
+            }
+        }
+        let before = client.status().unwrap();
+        let leader = before.leader;
+        let hash = client.hash_kv(0).unwrap().hash;
+
+        let policy = Policy { defragment_from: Some(Waste { ratio: 0.5, least_bytes: 1 << 20 }), ..Policy::default() };
+        let mut care = care_of(&cluster, policy);
+        let done = until_done(&mut care, None).await;
+        let order: Vec<u64> = done
+            .iter()
+            .map(|step| match step {
+                Step::Defragment { member, because: Because::Waste } => *member,
+                Step::MoveLeader { .. } => 0,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(order.len(), 4, "{done:?}");
+        assert!(matches!(done[2], Step::MoveLeader { from, .. } if from == leader), "{done:?}");
+        assert!(matches!(done[3], Step::Defragment { member, .. } if member == leader), "{done:?}");
+        for member in &cluster.members {
+            let status = member.client().status().unwrap();
+            assert!(status.db_size < before.db_size / 4, "{version}: {} of {}", status.db_size, before.db_size);
+            assert_ne!(status.leader, leader, "{version}");
+            assert_eq!(member.client().hash_kv(0).unwrap().hash, hash, "{version}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_cluster_whose_space_is_used_up_takes_writes_again() {
+    for version in Version::ALL {
+        let folder = tempfile::tempdir().unwrap();
+        let etcd = testkit::Member::new(version, folder.path().join("data"))
+            .without_fsync()
+            .flag("--quota-backend-bytes=16777216")
+            .start();
+        let client = etcd.client();
+        while client.put("a", vec![b'x'; 1_000_000]).is_ok() {}
+        assert_eq!(client.alarms().unwrap().len(), 1, "{version}");
+        let cluster = Cluster { members: vec![etcd] };
+
+        let mut unkind = care_of(&cluster, Policy::default());
+        assert_eq!(until_done(&mut unkind, Some(i64::MAX)).await, []);
+        let mut care = care_of(&cluster, Policy { relieves_no_space: true, ..Policy::default() });
+        let done = until_done(&mut care, Some(i64::MAX)).await;
+        let [Step::Compact { .. }, Step::Defragment { because: Because::NoSpace, .. }, Step::Disarm { .. }] = &done[..]
+        else {
+            panic!("{version}: {done:?}")
+        };
+        assert_eq!(client.alarms().unwrap(), [], "{version}");
+        client.put("a", "1").unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_lost_member_is_replaced_and_the_new_one_gets_its_vote() {
+    for version in [Version::V35, Version::V36] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut cluster = cluster_of(3, version, folder.path());
+        let all = endpoints(&cluster.members);
+        let ports = MemberPorts::reserve();
+        let peer_url = ports.peer.url();
+        let replacing = async || replace(all.clone(), Access::default(), "m2", vec![peer_url.clone()]).await;
+        let spared = replacing().await.unwrap_err();
+        assert!(matches!(spared, NotReplaced::Answers { .. }), "{spared}");
+
+        let _lost = cluster.members.remove(2).kill();
+        let learner = replacing().await.unwrap().learner;
+        assert_eq!(replacing().await.unwrap().learner, learner, "what was done half way is not done twice");
+        let others: Vec<String> = cluster
+            .members
+            .iter()
+            .map(|etcd| etcd.member().peer_url())
+            .zip(["m0", "m1"])
+            .map(|(url, name)| format!("{name}={url}"))
+            .collect();
+        let joining = testkit::Member::new(version, folder.path().join("new"))
+            .name("m2")
+            .ports(ports)
+            .initial_cluster(&format!("{},m2={peer_url}", others.join(",")))
+            .flag("--initial-cluster-state=existing")
+            .without_fsync();
+        // As a learner it answers no linearizable read, by which readiness is told; so it is promoted while it starts.
+        let joined = tokio::task::spawn_blocking(move || joining.start());
+        let mut care = care_of(&cluster, Policy::default());
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let turn = care.turn(None, Timestamp::now()).await.unwrap();
+            if turn.did == Some(Step::Promote { member: learner }) && turn.failed.is_none() {
+                break;
+            }
+            assert!(Instant::now() < deadline, "{turn:?}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let _joined = joined.await.unwrap();
+        // The one that has just been promoted may not know yet.
+        let member = Member::new(all[0].clone(), &Access::default());
+        let listed = member.members(Word::Majority).await.unwrap().members;
+        assert_eq!(listed.len(), 3, "{version}");
+        assert!(listed.iter().all(|member| !member.is_learner), "{version} {listed:?}");
+    }
+}
