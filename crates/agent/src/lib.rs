@@ -1,12 +1,35 @@
 //! The agent: follows etcd, seals every change, proves it, and brings members back.
+//!
+//! - [`run`]: all of it, running
+//! - [`home`]: the archive that it writes; [`pen`]: the right to write it
+//! - [`stop`]: being told to stop
+//! - [`follow`]: every change from etcd to the archive
+//! - [`backup`]: one full, now
+//! - [`report`]: what is told of all that
+//! - [`sidecar`]: how it answers in the published protocol; [`http`], [`metrics`]: how it is asked
+//! - [`upkeep`]: merging, proving and pruning, from time to time
+//! - [`start`]: before a member starts; [`drill`]: a point restored and booted
+//! - [`care`]: members in good order, by a [`schedule`]
+//! - [`standalone`]: an etcd of our own, looked after
+//! - [`supervise`], [`wrap`]: a process below this one, and a stock etcd as one
 
 #![forbid(unsafe_code)]
 
+pub mod backup;
 pub mod care;
 pub mod drill;
+pub mod follow;
+pub mod home;
 pub mod http;
 pub mod metrics;
+pub mod pen;
+pub mod report;
+pub mod run;
 pub mod schedule;
+pub mod sidecar;
+pub mod standalone;
 pub mod start;
+pub mod stop;
 pub mod supervise;
+pub mod upkeep;
 pub mod wrap;

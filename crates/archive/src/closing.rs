@@ -1,7 +1,7 @@
 //! What an object tells at its end, of the cluster rather than of its keys.
 
 use etcd_data::hash::HashKv;
-use etcd_data::{LeaseId, Revision};
+use etcd_data::{LeaseId, Revision, Tables};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,10 @@ pub struct Closing {
     pub members: Vec<MemberNote>,
     /// The version of the cluster, as `3.5.0`.
     pub cluster_version: Option<String>,
-    /// Hashes that a live member gave for revisions in this object.
+    /// What etcd calls the cluster, in hexadecimal: another one after a restore.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd_cluster: Option<String>,
+    /// Hashes that a live member gave, for revisions in this object, or before it if it took its time.
     pub anchors: Vec<Anchor>,
 }
 
@@ -69,6 +72,26 @@ pub struct MemberNote {
     pub version: Option<String>,
     /// Where its peers find it.
     pub peer_urls: Vec<String>,
+}
+
+impl Closing {
+    /// What the small buckets tell of a cluster. What cannot be read in them is in the tables as it is.
+    pub fn of_tables(tables: &Tables) -> Self {
+        let leases = tables.leases().flatten().map(|lease| (LeaseId(lease.id), lease.ttl_seconds)).collect();
+        let members = tables.members().flatten().map(|member| MemberNote {
+            id: format!("{:x}", member.id),
+            name: member.name,
+            version: None,
+            peer_urls: member.peer_urls,
+        });
+        Self {
+            leases,
+            members: members.collect(),
+            auth_revision: tables.auth_revision().ok().flatten(),
+            cluster_version: tables.cluster_version().ok().flatten(),
+            ..Self::default()
+        }
+    }
 }
 
 impl Anchor {

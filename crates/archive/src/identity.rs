@@ -46,6 +46,13 @@ impl LineageId {
         Self(format!("{}-{salt:08x}", began.strftime("%Y%m%dT%H%M%SZ")))
     }
 
+    /// When it began.
+    pub fn began(&self) -> Option<jiff::Timestamp> {
+        let second = self.0.get(..16)?;
+        let began = jiff::civil::DateTime::strptime("%Y%m%dT%H%M%SZ", second).ok()?;
+        began.to_zoned(jiff::tz::TimeZone::UTC).ok().map(|began| began.timestamp())
+    }
+
     /// It as text.
     pub fn as_str(&self) -> &str {
         &self.0

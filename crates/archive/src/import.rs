@@ -137,7 +137,7 @@ impl Archive {
     }
 
     /// The digest that an object ends with.
-    fn digest_at(&self, key: &Key) -> Result<[u8; 32], Error> {
+    pub fn digest_at(&self, key: &Key) -> Result<[u8; 32], Error> {
         let end = self.runtime.block_on(async {
             let size = self.store.head(key).await?.size_bytes;
             self.store.get(key, size.saturating_sub(FOOTER_BYTES as u64)..size.max(1)).await

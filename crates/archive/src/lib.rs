@@ -25,6 +25,7 @@
 //! - [`merge_plan`]: what is due to be put together
 //! - [`retention`]: what can be deleted
 //! - [`publish`], [`merge`]: writing objects, and making one of several
+//! - [`tip`]: where it ends, for whoever continues it
 //! - [`copy_plan`], [`sending`], [`copy`]: an archive at another place, as it is
 //! - [`import`]: another system's archive, brought into one of ours
 //! - [`prune`]: deleting what retention lets go
@@ -78,6 +79,7 @@ pub mod sealing;
 pub mod sending;
 #[cfg(test)]
 mod sketch;
+pub mod tip;
 pub mod unlock;
 
 pub use catalogue::{Catalogue, History};

@@ -196,11 +196,12 @@ fn follow(closing: &mut Closing, told: &Closing, take: RevisionRange) {
     let is_in = |revision: Revision| (take.from..=take.to).contains(&revision);
     closing.moments.extend(told.moments.iter().filter(|moment| is_in(moment.revision)));
     closing.compactions.extend(&told.compactions);
-    closing.anchors.extend(told.anchors.iter().filter(|anchor| is_in(anchor.revision)).cloned());
+    closing.anchors.extend(told.anchors.iter().filter(|anchor| anchor.revision <= take.to).cloned());
     closing.leases.clone_from(&told.leases);
     closing.auth_revision = told.auth_revision;
     closing.members.clone_from(&told.members);
     closing.cluster_version.clone_from(&told.cluster_version);
+    closing.etcd_cluster.clone_from(&told.etcd_cluster);
 }
 
 /// Writes the records of `database` that survive; all, if nothing says which do.

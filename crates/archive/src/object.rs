@@ -43,7 +43,7 @@ mod packing;
 mod tables;
 mod write;
 
-pub(crate) use frame::{FOOTER_BYTES, digest_at_end};
+pub use frame::{FOOTER_BYTES, digest_at_end};
 pub(crate) use open::hash_before_footer;
 pub use open::{ChunkFacts, Object, Wanted, read_header};
 pub use write::{Levels, ObjectWriter, WriteError, WriteSettings, Written};

@@ -81,6 +81,11 @@ impl Archive {
         Ok(OpenPoint { _spool: Some(spool), ..point })
     }
 
+    /// The point that `agreed` leads to, for somebody who reads little of it: nothing is brought here beforehand.
+    pub(crate) fn open_in_place(&self, agreed: &Agreed) -> Result<OpenPoint, Error> {
+        open(agreed, |object| Ok(object.chunks().collect()))
+    }
+
     /// The point that `agreed` leads to, for somebody who only wants the keys `wanted`: what has none of them is not
     /// read, and of other keys the database says nothing.
     pub fn open_for(&self, agreed: &Agreed, wanted: Wanted<'_>) -> Result<OpenPoint, Error> {

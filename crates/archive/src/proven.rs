@@ -111,7 +111,7 @@ impl Archive {
     }
 
     /// What an object is called below the folder of its cluster.
-    pub(crate) fn name_of<'k>(&self, key: &'k Key) -> &'k str {
+    pub fn name_of<'k>(&self, key: &'k Key) -> &'k str {
         let below = key.as_str().strip_prefix(self.folder()).unwrap_or_default();
         below.strip_prefix('/').unwrap_or(below)
     }

@@ -4,6 +4,7 @@
 //! It appears under its name when it is complete, and only if nothing is there: a name says what is in an object, so two
 //! who make the same make it once, and the other is told.
 
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -67,13 +68,14 @@ impl Archive {
     }
 }
 
-fn make(
-    out: &mut Writer,
+/// Writes an object that is to be called `key` to `out`: `fill` gives its records, and then what is told of the cluster.
+pub fn make<W: Write>(
+    out: W,
     key: &Key,
     header: Header,
     settings: WriteSettings,
     writing: &Writing<'_>,
-    fill: impl FnOnce(&mut Making<'_>) -> Result<(Closing, Option<Tables>), Error>,
+    fill: impl FnOnce(&mut ObjectWriter<W>) -> Result<(Closing, Option<Tables>), Error>,
 ) -> Result<Written, Error> {
     let sealed = writing.archive_key.as_ref().map(|WritingKey { key, recipients }| key.data_key(recipients.clone()));
     let (data_key, encryption) = sealed.unzip();

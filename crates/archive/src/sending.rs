@@ -11,7 +11,7 @@ use futures::TryStreamExt;
 use sha2::{Digest, Sha256};
 use store::download::read;
 use store::upload::Uploader;
-use store::{Key, Pieces, Put, Store, StoreError};
+use store::{Fault, Key, Pieces, Put, Store, StoreError};
 
 use crate::object::{FOOTER_BYTES, digest_at_end};
 
@@ -91,6 +91,26 @@ impl Parcel {
             loaded.uploader.write(piece).await?;
         }
         if self.is_sealed { loaded.hash.sealed().map(|_| ()).ok_or(SendError::Damaged) } else { Ok(()) }
+    }
+
+    /// Brings it to its place and reads it back there. If it is there already, that is as good.
+    pub async fn deliver(&self, from: &Arc<dyn Store>, to: &Arc<dyn Store>) -> Result<Arrived, SendError> {
+        let put = if to.abilities().put_if_absent { Put::if_absent() } else { Put::default() };
+        let (sent, published) = self.load(from, to, put).await?.publish().await;
+        match published {
+            Ok(()) | Err(StoreError { fault: Fault::Exists, .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let there = match self.read_back(to).await {
+            // Something shorter is there.
+            Err(StoreError { fault: Fault::Invalid(_), .. }) if published.is_err() => return Err(SendError::InTheWay),
+            there => there?,
+        };
+        match (sent.whole() == there.whole(), published) {
+            (true, _) => Ok(there.arrived()),
+            (false, Ok(())) => Err(SendError::NotAsSent),
+            (false, Err(_)) => Err(SendError::InTheWay),
+        }
     }
 
     /// Reads all of what is at its place, and tells what it is.

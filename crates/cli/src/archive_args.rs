@@ -216,7 +216,7 @@ pub(crate) fn flavour(name: &str) -> Result<Flavour, &'static str> {
 }
 
 /// The first line of a file that only its owner and group may read.
-fn read_secret(path: &Path) -> Result<String, Failure> {
+pub(crate) fn read_secret(path: &Path) -> Result<String, Failure> {
     use std::os::unix::fs::PermissionsExt;
 
     let text = read_text(path)?;

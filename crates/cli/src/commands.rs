@@ -1,5 +1,7 @@
 //! All commands, one file each.
 
+pub mod agent;
+pub mod backup;
 pub mod completions;
 pub mod copy;
 pub mod defrag;
@@ -17,6 +19,7 @@ pub mod merge;
 pub mod points;
 pub mod prune;
 pub mod restore;
+pub mod standalone;
 pub mod undo;
 pub mod verify;
 pub mod wrap;
@@ -45,6 +48,9 @@ pub enum Command {
     Undo(undo::Args),
     Drill(Box<drill::Args>),
     Export(export::Args),
+    Standalone(Box<standalone::Args>),
+    Agent(Box<agent::Args>),
+    Backup(Box<backup::Args>),
     Copy(Box<copy::Args>),
     Prune(Box<prune::Args>),
     Defrag(defrag::Args),
@@ -72,6 +78,9 @@ impl Command {
             Self::Undo(args) => undo::run(ui, &args),
             Self::Drill(args) => drill::run(ui, &args),
             Self::Export(args) => export::run(ui, &args),
+            Self::Standalone(args) => standalone::run(ui, &args),
+            Self::Agent(args) => agent::run(ui, &args),
+            Self::Backup(args) => backup::run(ui, &args),
             Self::Copy(args) => copy::run(ui, &args),
             Self::Prune(args) => prune::run(ui, &args),
             Self::Defrag(args) => defrag::run(ui, &args),
@@ -110,6 +119,7 @@ pub fn json_output(name: &str) -> Option<JsonOutput> {
         "undo" => of::<undo::Undone>(),
         "drill" => of::<drill::DrillReport>(),
         "export" => of::<export::ExportedFile>(),
+        "backup" => of::<backup::BackupReport>(),
         "copy" => of::<copy::Copied>(),
         "prune" => of::<prune::PruneReport>(),
         "defrag" => of::<defrag::DefraggedFile>(),

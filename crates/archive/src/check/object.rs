@@ -152,9 +152,9 @@ fn closing_fault(closing: &Closing, header: &Header) -> Option<&'static str> {
         return Some("its leases are not in order");
     }
     let is_anchor_possible =
-        |at: Revision, compact: Option<Revision>| is_within(at) && compact.is_none_or(|it| it <= at);
+        |at: Revision, compact: Option<Revision>| at <= header.to && compact.is_none_or(|it| it <= at);
     if !closing.anchors.iter().all(|anchor| is_anchor_possible(anchor.revision, anchor.compact_revision)) {
-        return Some("its anchors are not of its revisions");
+        return Some("its anchors are of revisions that were still to come");
     }
     None
 }

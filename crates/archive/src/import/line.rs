@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use etcd_data::database::RevisionRange;
-use etcd_data::{Database, LeaseId, Revision, Tables};
+use etcd_data::{Database, Revision, Tables};
 use sha2::{Digest as _, Sha256};
 use store::Key;
 
@@ -14,7 +14,7 @@ use crate::about::LineageNote;
 use crate::agree::Opened;
 use crate::archive::Archive;
 use crate::catalogue::History;
-use crate::closing::{Closing, MemberNote};
+use crate::closing::Closing;
 use crate::entry::{Entry, Form, Layout};
 use crate::error::Error;
 use crate::header::{FORMAT, Header, Kind, Link, PROGRAM};
@@ -100,7 +100,7 @@ impl<'a> Line<'a> {
         };
         let name = FullName { revision: last, time: entry.time(), form: FullForm::Logical };
         let name = Name::Full(lineage.clone(), name);
-        let told = told(snapshot.database.tables());
+        let told = Closing::of_tables(snapshot.database.tables());
         let header = Header { kind: Kind::Full, to: last, ..self.header(entry, &lineage) };
         let key = self.into.key(&name);
         let written = self.into.publish(&name, header, WriteSettings::full(), self.writing, |making| {
@@ -136,7 +136,7 @@ impl<'a> Line<'a> {
             since: Vec::new(),
         };
         if let Base::Open(snapshot) = &next.base {
-            next.told = told(snapshot.database.tables());
+            next.told = Closing::of_tables(snapshot.database.tables());
             next.lost_leases |= snapshot.lost_leases;
         }
         self.current = Some(match before {
@@ -315,7 +315,7 @@ impl<'a> Line<'a> {
             && let Base::Closed(entry) = &current.base
         {
             let snapshot = self.source.open_whole_snapshot(entry, self.writing.scratch)?;
-            current.told = told(snapshot.database.tables());
+            current.told = Closing::of_tables(snapshot.database.tables());
             current.lost_leases |= snapshot.lost_leases;
             current.base = Base::Open(Box::new(snapshot));
         }
@@ -364,24 +364,6 @@ impl<'a> Line<'a> {
         let item = self.into.read_back(&key, *size_bytes, *digest, self.writing.now)?;
         self.sealed.entry(lineage).or_default().push(item);
         Ok(Brought::Made(key))
-    }
-}
-
-/// What the small buckets tell of a cluster. What cannot be read in them is in the tables as it is.
-fn told(tables: &Tables) -> Closing {
-    let leases = tables.leases().flatten().map(|lease| (LeaseId(lease.id), lease.ttl_seconds)).collect();
-    let members = tables.members().flatten().map(|member| MemberNote {
-        id: format!("{:x}", member.id),
-        name: member.name,
-        version: None,
-        peer_urls: member.peer_urls,
-    });
-    Closing {
-        leases,
-        members: members.collect(),
-        auth_revision: tables.auth_revision().ok().flatten(),
-        cluster_version: tables.cluster_version().ok().flatten(),
-        ..Closing::default()
     }
 }
 

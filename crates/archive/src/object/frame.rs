@@ -16,7 +16,7 @@ pub(super) const PRELUDE_BYTES: usize = 16;
 /// The CRC behind it.
 pub(super) const CRC_BYTES: usize = 4;
 /// The digest and the magic at the end.
-pub(crate) const FOOTER_BYTES: usize = 40;
+pub const FOOTER_BYTES: usize = 40;
 /// The tail of the body.
 pub(super) const TAIL_BYTES: usize = 52;
 
@@ -89,7 +89,7 @@ pub(super) fn digest_in(footer: &[u8], offset: u64) -> Result<[u8; 32], ObjectEr
 }
 
 /// The digest in a footer, if it is one.
-pub(crate) fn digest_at_end(footer: &[u8]) -> Option<[u8; 32]> {
+pub fn digest_at_end(footer: &[u8]) -> Option<[u8; 32]> {
     let mut fields = Fields::of(footer);
     let (digest, magic) = (fields.array().ok()?, fields.array().ok()?);
     (magic == END_MAGIC && fields.is_empty()).then_some(digest)

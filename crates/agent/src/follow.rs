@@ -1,0 +1,146 @@
+//! Following a cluster: every change is sealed within seconds and delivered to the archive, as long as the right to
+//! write is ours.
+//!
+//! - [`live`]: what is asked of a live cluster; [`etcd`]: one that is; [`choose`]: which member is followed
+//! - [`resume`]: whether the cluster has the history that the archive ends with
+//! - [`base`]: a full from etcd; later ones are merged from the archive
+//! - [`line`], [`segment`]: whole revisions out of a watch, gathered until they are sealed
+//! - [`told`]: what a watch does not give
+//! - [`spool`], [`deliver`]: on this machine's disk until the store has it, read back
+//! - [`session`]: from the right to write to its loss
+//! - [`progress`]: what is told of all that; [`order`]: what can be asked for
+
+pub mod base;
+pub mod choose;
+pub mod deliver;
+pub mod etcd;
+pub mod line;
+pub mod live;
+pub mod order;
+pub mod progress;
+pub mod resume;
+pub mod segment;
+pub mod session;
+pub mod spool;
+pub mod told;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+
+use crate::follow::live::Live;
+use crate::follow::order::Order;
+use crate::follow::progress::{Doing, Progress};
+use crate::follow::session::{End, Session};
+use crate::follow::spool::Spool;
+use crate::home::Home;
+use crate::pen::Right;
+use crate::stop::Stop;
+
+/// When what is sealed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rhythm {
+    /// How long a change waits at the most.
+    pub seal_after: Duration,
+    /// How many bytes of changes wait at the most.
+    pub seal_bytes: usize,
+    /// How many bytes of sealed deltas are kept on this machine, while the store is away.
+    pub spool_bytes: u64,
+    /// How often members are asked for HashKV; nothing if never.
+    pub anchor_every: Option<Duration>,
+}
+
+impl Default for Rhythm {
+    fn default() -> Self {
+        Self {
+            seal_after: Duration::from_secs(5),
+            seal_bytes: 8 << 20,
+            spool_bytes: 4 << 30,
+            anchor_every: Some(Duration::from_secs(3600)),
+        }
+    }
+}
+
+/// Whoever follows a cluster.
+pub struct Follower {
+    /// The cluster.
+    pub live: Arc<dyn Live>,
+    /// The archive.
+    pub home: Home,
+    /// What is on its way there.
+    pub spool: Arc<Spool>,
+    /// When what is sealed.
+    pub rhythm: Rhythm,
+    /// Whether a person knows that the cluster takes the place of the one whose archive it is.
+    pub replaces: bool,
+    /// The right to write.
+    pub right: watch::Receiver<Right>,
+    /// What is told.
+    pub progress: Progress,
+}
+
+/// How long is waited after something went wrong, before it is tried again.
+const PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+
+impl Follower {
+    /// Follows until it is told to stop: then what was seen is sealed, and delivered if the store takes it in time.
+    pub async fn follow(mut self, mut orders: mpsc::Receiver<Order>, mut stop: Stop) {
+        let mut pause = PAUSE;
+        // Whoever has followed a cluster until it became another, knows that this one takes its place.
+        let mut replaces = self.replaces;
+        while !stop.is_told() {
+            let Some(epoch) = self.wait_for_right(&mut orders, &mut stop).await else { return };
+            let end = match Session::begin(&self, epoch, replaces).await {
+                Ok(session) => {
+                    (pause, replaces) = (PAUSE, self.replaces);
+                    session.run(&self, &mut orders, &mut stop).await
+                }
+                Err(error) => End::Failed(error),
+            };
+            match end {
+                End::Stopped => return,
+                End::Overtaken => self.progress.trouble("another agent has been writing since"),
+                End::Failed(error) => {
+                    replaces |= error.shows_another_history();
+                    self.progress.trouble(deliver::reason(&error));
+                    self.progress.does(Doing::Waiting);
+                    order::refuse_all(&mut orders, &error.to_string());
+                    tokio::select! {
+                        () = tokio::time::sleep(pause) => {}
+                        () = stop.told() => return,
+                    }
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
+        }
+    }
+
+    /// Waits until the right to write is ours. Nothing if it is time to stop.
+    async fn wait_for_right(&mut self, orders: &mut mpsc::Receiver<Order>, stop: &mut Stop) -> Option<archive::Epoch> {
+        loop {
+            let why = match &*self.right.borrow_and_update() {
+                right @ Right::Ours(_) => match right.permit() {
+                    Some(permit) => return Some(permit.epoch()),
+                    None => "the right to write is being renewed".to_owned(),
+                },
+                Right::Theirs { holder, epoch } => {
+                    self.progress.stands_by(holder, *epoch);
+                    format!("{holder} writes, and this one stands by")
+                }
+                Right::Untold { why } => {
+                    self.progress.trouble(why.clone());
+                    why.clone()
+                }
+                Right::Unknown => "the right to write has not been asked for yet".into(),
+            };
+            tokio::select! {
+                changed = self.right.changed() => changed.ok()?,
+                // What can be asked for needs the one who writes.
+                Some(order) = orders.recv() => order.refuse(&why),
+                () = stop.told() => return None,
+            }
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! A live cluster over its protocol.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use etcd_data::hash::HashKv;
+use etcd_data::{LeaseId, Revision};
+use etcd_rpc::{Access, Endpoint, Event, Fault, ListedMember, Member, RangeRequest, RpcError, Status, Word};
+use futures::stream::BoxStream;
+use futures::{StreamExt, future, stream};
+use tokio::time::timeout;
+
+use crate::follow::live::{Change, Live, MemberAnswer, MemberSight, PutChange, Seen, Sight, Trouble, Watching};
+
+/// A cluster that is found at some endpoints.
+pub struct Etcd {
+    access: Access,
+    given: Vec<Member>,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// Members at addresses that they told of themselves.
+    by_url: HashMap<String, Member>,
+    /// Who answered as which member last.
+    by_id: HashMap<u64, (Member, String)>,
+}
+
+/// How long a member may take to say how it is.
+const LOOK: Duration = Duration::from_secs(3);
+/// How often a member is asked how far it is while it has nothing to tell.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+
+impl Etcd {
+    /// The cluster that has members at `endpoints`.
+    ///
+    /// # Panics
+    /// Outside a runtime of tokio.
+    pub fn at(endpoints: Vec<Endpoint>, access: Access) -> Self {
+        let given = endpoints.into_iter().map(|endpoint| Member::new(endpoint, &access)).collect();
+        Self { access, given, known: Mutex::default() }
+    }
+
+    /// The member with this id, as it answered last.
+    pub fn member(&self, id: u64) -> Option<Member> {
+        self.known().by_id.get(&id).map(|(member, _)| member.clone())
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn require(&self, id: u64) -> Result<Member, Trouble> {
+        let unknown = || Trouble::Away { place: format!("member {id:x}"), why: "it has not answered yet".into() };
+        self.member(id).ok_or_else(unknown)
+    }
+
+    /// Where a member that was not given says that it is.
+    fn told(&self, member: &ListedMember) -> Option<Member> {
+        let url = member.client_urls.first()?;
+        let endpoint: Endpoint = url.parse().ok()?;
+        Some(self.known().by_url.entry(url.clone()).or_insert_with(|| Member::new(endpoint, &self.access)).clone())
+    }
+
+    async fn ask(&self, member: Member) -> (Member, Result<Status, String>) {
+        let status = timeout(LOOK, member.status()).await;
+        let status = status.map_err(|_| format!("it did not answer within {} s", LOOK.as_secs()));
+        (member, status.and_then(|status| status.map_err(|error| error.fault.to_string())))
+    }
+}
+
+#[async_trait]
+impl Live for Etcd {
+    async fn look(&self) -> Result<Sight, Trouble> {
+        let asked = future::join_all(self.given.iter().map(|member| self.ask(member.clone()))).await;
+        let mut listed = None;
+        let mut troubles = Vec::new();
+        for (member, status) in &asked {
+            match status {
+                Ok(_) => match timeout(LOOK, list(member)).await {
+                    Ok(Ok(members)) => {
+                        listed = Some(members);
+                        break;
+                    }
+                    Ok(Err(error)) => troubles.push(error.to_string()),
+                    Err(_) => troubles.push(format!("{}: it did not list its members in time", member.endpoint())),
+                },
+                Err(why) => troubles.push(format!("{}: {why}", member.endpoint())),
+            }
+        }
+        let Some(listed) = listed else {
+            return Err(Trouble::Away { place: "the cluster".into(), why: troubles.join("; ") });
+        };
+        let mut answers: HashMap<u64, (Member, Result<Status, String>)> = HashMap::new();
+        for (member, status) in asked {
+            if let Ok(found) = &status {
+                answers.insert(found.header.member_id, (member, status));
+            }
+        }
+        let rest = listed.members.iter().filter(|member| !answers.contains_key(&member.id));
+        let rest = rest.filter_map(|member| Some((member.id, self.told(member)?)));
+        let rest = rest.map(async |(id, member)| (id, self.ask(member).await));
+        for (id, (member, status)) in future::join_all(rest).await {
+            let itself = |status: Status| match status.header.member_id == id {
+                true => Ok(status),
+                false => Err(format!("{} answers as another member", member.endpoint())),
+            };
+            answers.insert(id, (member.clone(), status.and_then(itself)));
+        }
+        let by_id = answers.iter().filter_map(|(id, (member, status))| {
+            let version = status.as_ref().ok()?.version.clone();
+            Some((*id, (member.clone(), version)))
+        });
+        self.known().by_id.extend(by_id);
+        let versions = answers.values().filter_map(|(_, status)| Some(status.as_ref().ok()?.version.clone()));
+        let oldest = versions.min_by_key(|version| numbers(version));
+        let sights = listed.members.into_iter().map(|member| {
+            let silent = || Err("it tells no address that it answers at".into());
+            let answer = answers.remove(&member.id).map_or_else(silent, |(_, status)| status.map(answer));
+            MemberSight {
+                id: member.id,
+                name: member.name,
+                client_urls: member.client_urls,
+                peer_urls: member.peer_urls,
+                is_learner: member.is_learner,
+                answer,
+            }
+        });
+        Ok(Sight { cluster: listed.cluster_id, version: oldest, members: sights.collect() })
+    }
+
+    async fn current(&self, id: u64) -> Result<Revision, Trouble> {
+        let question = RangeRequest { key: Bytes::from_static(b"\0"), count_only: true, ..RangeRequest::default() };
+        let answer = self.require(id)?.range(question).await.map_err(trouble)?;
+        Ok(Revision(answer.header.map_or(0, |header| header.revision)))
+    }
+
+    async fn watch(&self, id: u64, from: Revision) -> Result<Watching, Trouble> {
+        let member = self.require(id)?;
+        let version = self.known().by_id.get(&id).map(|(_, version)| version.clone()).unwrap_or_default();
+        let watch = member.watch(from.0).await.map_err(trouble)?;
+        let ask = tells_progress_right(&version).then(|| watch.ask_progress());
+        let watching = stream::try_unfold((watch, ask), |(mut watch, ask)| async move {
+            loop {
+                match timeout(PROGRESS_EVERY, watch.next()).await {
+                    Ok(seen) => return Ok(Some((self::seen(seen.map_err(trouble)?), (watch, ask)))),
+                    Err(_) => ask.iter().for_each(etcd_rpc::AskProgress::now),
+                }
+            }
+        });
+        Ok(watching.boxed())
+    }
+
+    async fn snapshot(&self, id: u64) -> Result<BoxStream<'static, Result<Bytes, Trouble>>, Trouble> {
+        let snapshot = self.require(id)?.snapshot().await.map_err(trouble)?;
+        let pieces = stream::try_unfold(snapshot, |mut snapshot| async move {
+            let piece = snapshot.next().await.map_err(trouble)?;
+            Ok(piece.map(|piece| (piece, snapshot)))
+        });
+        Ok(pieces.boxed())
+    }
+
+    async fn hash_kv(&self, id: u64, revision: Revision) -> Result<HashKv, Trouble> {
+        let answer = self.require(id)?.hash_kv(revision.0).await.map_err(trouble)?;
+        let compact_revision = (answer.compact_revision > 0).then_some(Revision(answer.compact_revision));
+        let revision = answer.hash_revision.filter(|told| *told > 0).map_or(revision, Revision);
+        Ok(HashKv { hash: answer.hash, revision, compact_revision })
+    }
+
+    async fn leases(&self, id: u64) -> Result<Vec<LeaseId>, Trouble> {
+        let leases = self.require(id)?.leases().await.map_err(trouble)?;
+        Ok(leases.into_iter().map(LeaseId).collect())
+    }
+
+    async fn granted(&self, id: u64, lease: LeaseId) -> Result<Option<i64>, Trouble> {
+        let lease = self.require(id)?.lease(lease.0).await.map_err(trouble)?;
+        Ok(lease.map(|lease| lease.granted_seconds))
+    }
+
+    async fn has(&self, id: u64, revision: Revision) -> Result<bool, Trouble> {
+        // Counting what is not there is the cheapest question about a revision.
+        let question = RangeRequest {
+            key: Bytes::from_static(b"\0"),
+            revision: revision.0,
+            count_only: true,
+            serializable: true,
+            ..RangeRequest::default()
+        };
+        match self.require(id)?.range(question).await {
+            Ok(_) => Ok(true),
+            Err(RpcError { fault: Fault::Compacted { .. }, .. }) => Ok(false),
+            Err(error) => Err(trouble(error)),
+        }
+    }
+
+    async fn auth_revision(&self, id: u64) -> Result<Option<u64>, Trouble> {
+        match self.require(id)?.auth_status().await {
+            Ok(status) => Ok(Some(status.revision)),
+            // Versions that do not tell, and users who may not ask.
+            Err(RpcError { fault: Fault::Unsupported | Fault::Denied, .. }) => Ok(None),
+            Err(error) => Err(trouble(error)),
+        }
+    }
+}
+
+/// The members by the word of a majority, or else by that of the one who is asked: a cluster without quorum has members
+/// too.
+async fn list(member: &Member) -> Result<etcd_rpc::Members, RpcError> {
+    match timeout(LOOK / 2, member.members(Word::Majority)).await {
+        Ok(Ok(members)) => Ok(members),
+        Ok(Err(_)) | Err(_) => member.members(Word::Own).await,
+    }
+}
+
+fn answer(status: Status) -> MemberAnswer {
+    MemberAnswer {
+        version: status.version,
+        revision: Revision(status.header.revision),
+        leader: status.leader,
+        applied: status.raft_applied_index.max(status.raft_index),
+        size_bytes: u64::try_from(status.db_size_bytes).unwrap_or_default(),
+        used_bytes: u64::try_from(status.db_in_use_bytes).unwrap_or_default(),
+        quota_bytes: status.quota_bytes.and_then(|quota| u64::try_from(quota).ok()).filter(|quota| *quota > 0),
+        errors: status.errors,
+    }
+}
+
+fn seen(seen: etcd_rpc::Seen) -> Seen {
+    let changes = seen.events.into_iter().map(|event| match event {
+        Event::Delete { key, revision } => Change { key, revision: Revision(revision), put: None },
+        Event::Put(put) => Change {
+            key: put.key,
+            revision: Revision(put.mod_revision),
+            put: Some(PutChange {
+                value: put.value,
+                created: Revision(put.create_revision),
+                version: put.version,
+                lease: LeaseId(put.lease),
+            }),
+        },
+    });
+    Seen {
+        cluster: seen.header.cluster_id,
+        revision: Revision(seen.header.revision),
+        changes: changes.collect(),
+        is_partial: seen.is_fragment,
+    }
+}
+
+fn trouble(error: RpcError) -> Trouble {
+    if let Fault::Compacted { compact_revision } = error.fault {
+        return Trouble::Compacted { from: Revision(compact_revision.unwrap_or_default()) };
+    }
+    let (place, why) = (error.endpoint.to_string(), format!("{}: {}", error.action, error.fault));
+    match error.fault.is_transient() {
+        true => Trouble::Away { place, why },
+        false => Trouble::Refused { place, why },
+    }
+}
+
+/// Whether a member that is asked how far it is tells that after everything up to there. Older ones may tell too early.
+fn tells_progress_right(version: &str) -> bool {
+    let [major, minor, patch] = numbers(version);
+    match (major, minor) {
+        (3, 4) => patch >= 25,
+        (3, 5) => patch >= 8,
+        _ => (major, minor) > (3, 5),
+    }
+}
+
+fn numbers(version: &str) -> [u64; 3] {
+    let mut parts = version.split(['.', '-']).map(|part| part.parse().unwrap_or_default());
+    std::array::from_fn(|_| parts.next().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_versions_are_not_asked_how_far_they_are() {
+        let right = ["3.4.25", "3.4.34", "3.5.8", "3.5.30-rc.1", "3.6.0", "3.7.3"];
+        assert!(right.into_iter().all(tells_progress_right));
+        assert!(!["3.4.23", "3.5.7", "3.3.99", "", "none"].into_iter().any(tells_progress_right));
+    }
+}

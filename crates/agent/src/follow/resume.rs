@@ -1,0 +1,268 @@
+//! Whether a live cluster has the history that an archive ends with, and what follows from that.
+//!
+//! Names and ids prove nothing: a cluster that was restored may keep its id, and one that was pointed at a wrong archive
+//! has a name. So what the archive holds of a revision is compared with what the cluster says of it. Where they differ,
+//! the last revision that both have is looked for, as far back as the cluster still tells.
+
+use std::time::Duration;
+
+use archive::Error;
+use archive::plan::{Parent, Target, Wanted};
+use archive::point::At;
+use archive::tip::Tip;
+use etcd_data::Revision;
+use etcd_data::records::TailRecord;
+use futures::StreamExt;
+use jiff::Timestamp;
+use tokio::time::timeout;
+
+use crate::follow::live::{Live, Sight, Trouble};
+use crate::follow::segment::Segment;
+use crate::home::Home;
+
+/// How an archive goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Resume {
+    /// The history goes on after its end.
+    GoOn,
+    /// The history is another from some point on, or nothing shows that it is the same, or there was none.
+    NewLineage {
+        /// The last point that both have, if there is one.
+        parent: Option<Parent>,
+        /// Why.
+        why: String,
+    },
+}
+
+/// It cannot be told how an archive goes on, or it must not.
+#[derive(Debug, thiserror::Error)]
+pub enum ResumeError {
+    /// The cluster did not answer.
+    #[error(transparent)]
+    Live(#[from] Trouble),
+    /// The archive cannot be read.
+    #[error(transparent)]
+    Archive(#[from] Error),
+    /// Nothing shows that they belong together.
+    #[error(
+        "the archive ends with revision {tip} of another cluster: what this one, at revision {live}, has in common with it does not show"
+    )]
+    Stranger {
+        /// Where the archive ends.
+        tip: Revision,
+        /// Where the cluster is.
+        live: Revision,
+    },
+}
+
+/// What was found of a cluster and an archive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Found {
+    /// Where the archive ends.
+    pub tip: Revision,
+    /// Where the cluster is.
+    pub live: Revision,
+    /// Whether etcd calls the cluster as it did then. Nothing if that was not told.
+    pub same_id: Option<bool>,
+    /// The last revision that both have, as far as both tell.
+    pub shared: Shared,
+}
+
+/// How far two histories are one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shared {
+    /// Up to this revision, and the next differs or is not there.
+    UpTo(Revision),
+    /// Nothing that can be compared is the same.
+    Nothing,
+    /// The cluster has compacted away everything that could be compared.
+    Unknown,
+}
+
+/// What follows from what was found. `replaces` says that a person knows that the cluster takes the place of the one whose
+/// archive it is.
+pub fn decide(found: &Found, tip: &Tip, replaces: bool) -> Result<Resume, ResumeError> {
+    let Found { tip: end, live, same_id, shared } = *found;
+    let parent = |revision| Some(Parent { lineage: tip.lineage.clone(), revision });
+    let replaced = |parent, how: &str| Ok(Resume::NewLineage { parent, why: how.to_owned() });
+    match (shared, same_id) {
+        (Shared::UpTo(at), Some(true) | None) if at == end => Ok(Resume::GoOn),
+        (Shared::UpTo(at), _) if at == end => {
+            replaced(parent(at), &format!("the cluster was restored from revision {at}, and has another id"))
+        }
+        (Shared::UpTo(at), _) => replaced(
+            parent(at),
+            &format!("the cluster was restored from revision {at}; it is at {live}, and was at {end}"),
+        ),
+        // It may be the same. But nobody could tell if it were not, and what is called one history is one.
+        (Shared::Unknown, Some(true)) if live >= end => {
+            replaced(None, &format!("what came after revision {end} has been compacted away before it was seen"))
+        }
+        (Shared::Unknown | Shared::Nothing, _) if replaces => {
+            replaced(None, &format!("the cluster was replaced; it is at revision {live}, and was at {end}"))
+        }
+        (Shared::Unknown, Some(true)) => {
+            replaced(None, &format!("the cluster went back to revision {live}, and was at {end}"))
+        }
+        (Shared::Unknown | Shared::Nothing, _) => Err(ResumeError::Stranger { tip: end, live }),
+    }
+}
+
+/// Finds out how `tip` goes on with the cluster that `member` is of.
+pub async fn resume(
+    live: &dyn Live,
+    member: u64,
+    sight: &Sight,
+    home: &Home,
+    tip: &Tip,
+    replaces: bool,
+) -> Result<Resume, ResumeError> {
+    let reached = live.current(member).await?;
+    let told = tip.closing.etcd_cluster.as_ref();
+    let same_id = told.map(|told| *told == format!("{:x}", sight.cluster));
+    let compare = Compare { live, member, home, tip };
+    let shared = compare.shared(reached.min(tip.revision)).await?;
+    decide(&Found { tip: tip.revision, live: reached, same_id, shared }, tip, replaces)
+}
+
+/// Comparing a cluster with an archive, revision by revision.
+struct Compare<'a> {
+    live: &'a dyn Live,
+    member: u64,
+    home: &'a Home,
+    tip: &'a Tip,
+}
+
+enum Same {
+    Yes,
+    No,
+    Gone,
+}
+
+impl Compare<'_> {
+    /// The last revision up to `last` that both have. If one is the same, so are all before.
+    async fn shared(&self, last: Revision) -> Result<Shared, ResumeError> {
+        match self.same_at(last).await? {
+            Same::Yes => return Ok(Shared::UpTo(last)),
+            Same::Gone => return Ok(Shared::Unknown),
+            Same::No => {}
+        }
+        let (mut before, mut differs) = (Revision(0), last);
+        let mut same = None;
+        while before.next() < differs {
+            let middle = Revision(before.0 + (differs.0 - before.0) / 2);
+            match self.same_at(middle).await? {
+                Same::Yes => (before, same) = (middle, Some(middle)),
+                Same::No => differs = middle,
+                // What cannot be compared lies before what can.
+                Same::Gone => before = middle,
+            }
+        }
+        Ok(same.map_or(Shared::Nothing, Shared::UpTo))
+    }
+
+    async fn same_at(&self, revision: Revision) -> Result<Same, ResumeError> {
+        let ours = self.ours(revision).await?;
+        // Of what was compacted, an archive has nothing to compare.
+        if ours.is_empty() {
+            return Ok(Same::Gone);
+        }
+        let theirs = match changes_at(self.live, self.member, revision).await {
+            Err(Trouble::Compacted { .. }) => return Ok(Same::Gone),
+            theirs => theirs?,
+        };
+        let is_same = theirs.records().eq(ours.iter().map(|record| (record.at, record.value.as_slice())));
+        Ok(if is_same { Same::Yes } else { Same::No })
+    }
+
+    async fn ours(&self, revision: Revision) -> Result<Vec<TailRecord>, ResumeError> {
+        if revision == self.tip.revision {
+            return Ok(self.tip.changes.clone());
+        }
+        let wanted = Wanted { lineage: Some(self.tip.lineage.clone()), target: Target::Revision(revision) };
+        let found = self.home.with(move |archive, home| {
+            let agreed = archive.agree(&wanted, &At::Revision(revision), &home.scratch)?;
+            archive.changes_of(&agreed, revision)
+        });
+        Ok(found.await?)
+    }
+}
+
+/// How long a member may take to tell of one revision.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What the cluster says of one revision that it has reached.
+pub(crate) async fn changes_at(live: &dyn Live, member: u64, revision: Revision) -> Result<Segment, Trouble> {
+    let mut segment = Segment::default();
+    let asked = async {
+        let mut watching = live.watch(member, revision).await?;
+        let mut sub = 0;
+        while let Some(seen) = watching.next().await.transpose()? {
+            let of_it = seen.changes.iter().filter(|change| change.revision == revision);
+            for change in of_it {
+                segment.push(change, sub, Timestamp::UNIX_EPOCH);
+                sub += 1;
+            }
+            if !seen.is_partial && !seen.changes.is_empty()
+                || seen.changes.iter().any(|change| change.revision > revision)
+            {
+                return Ok(segment);
+            }
+        }
+        let why = format!("it ended the watch before it told of revision {revision}");
+        Err(Trouble::Away { place: format!("{member:x}"), why })
+    };
+    let late = |_| {
+        let why = format!("it did not tell of revision {revision} in {} s", PATIENCE.as_secs());
+        Err(Trouble::Away { place: format!("{member:x}"), why })
+    };
+    timeout(PATIENCE, asked).await.unwrap_or_else(late)
+}
+
+#[cfg(test)]
+mod tests {
+    use archive::{Closing, Epoch, LineageId};
+
+    use super::*;
+
+    #[test]
+    fn every_case_has_its_answer() {
+        let lineage = LineageId::new(Timestamp::UNIX_EPOCH, 1);
+        let tip = Tip {
+            lineage,
+            revision: Revision(100),
+            seen: Timestamp::UNIX_EPOCH,
+            link: None,
+            epoch: Epoch(1),
+            closing: Closing::default(),
+            changes: vec![],
+        };
+        let up_to = |at| Shared::UpTo(Revision(at));
+        let table = [
+            (120, Some(true), up_to(100), false, "go on"),
+            (100, None, up_to(100), false, "go on"),
+            (120, Some(false), up_to(100), false, "new lineage from 100"),
+            (120, Some(true), up_to(80), false, "new lineage from 80"),
+            (90, Some(true), up_to(90), false, "new lineage from 90"),
+            (90, Some(false), up_to(90), false, "new lineage from 90"),
+            (900, Some(true), Shared::Unknown, false, "new lineage"),
+            (90, Some(true), Shared::Unknown, false, "new lineage"),
+            (900, Some(false), Shared::Unknown, false, "stranger"),
+            (900, None, Shared::Unknown, false, "stranger"),
+            (900, Some(false), Shared::Unknown, true, "new lineage"),
+            (900, Some(true), Shared::Nothing, false, "stranger"),
+            (900, Some(true), Shared::Nothing, true, "new lineage"),
+        ];
+        for (live, same_id, shared, replaces, expected) in table {
+            let found = Found { tip: Revision(100), live: Revision(live), same_id, shared };
+            let told = match decide(&found, &tip, replaces) {
+                Ok(Resume::GoOn) => "go on".to_owned(),
+                Ok(Resume::NewLineage { parent: Some(parent), .. }) => format!("new lineage from {}", parent.revision),
+                Ok(Resume::NewLineage { parent: None, .. }) => "new lineage".into(),
+                Err(ResumeError::Stranger { .. }) => "stranger".into(),
+                Err(error) => error.to_string(),
+            };
+            assert_eq!(told, expected, "{found:?} {replaces}");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Changes that have been seen and are not sealed yet.
+
+use archive::closing::Moment;
+use etcd_data::records::TailRecord;
+use etcd_data::{KeyValue, LeaseId, RevKey, Revision};
+use jiff::Timestamp;
+
+use crate::follow::live::{Change, PutChange};
+
+/// Records one behind the other, encoded as in etcd's `key` bucket, in few allocations.
+#[derive(Debug, Clone, Default)]
+pub struct Segment {
+    records: Vec<(RevKey, usize)>,
+    bytes: Vec<u8>,
+    moments: Vec<Moment>,
+    seen: Option<(Timestamp, Timestamp)>,
+    leases: Vec<LeaseId>,
+}
+
+impl Segment {
+    /// Adds a change: the one with the number `sub` of its revision.
+    pub fn push(&mut self, change: &Change, sub: i64, now: Timestamp) {
+        let main = change.revision;
+        let record = match &change.put {
+            Some(PutChange { value, created, version, lease }) => KeyValue {
+                key: &change.key,
+                create_revision: *created,
+                mod_revision: main,
+                version: *version,
+                value,
+                lease: *lease,
+            },
+            None => KeyValue { key: &change.key, ..KeyValue::default() },
+        };
+        record.encode(&mut self.bytes);
+        self.records.push((RevKey { main, sub, tombstone: change.put.is_none() }, self.bytes.len()));
+        if record.lease != LeaseId(0) && self.leases.last() != Some(&record.lease) {
+            self.leases.push(record.lease);
+        }
+        match self.moments.last_mut().filter(|last| last.second == now.as_second()) {
+            Some(last) => last.revision = main,
+            None => self.moments.push(Moment { second: now.as_second(), revision: main }),
+        }
+        let first = self.seen.map_or(now, |(first, _)| first);
+        self.seen = Some((first, now.max(first)));
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// The memory that its records take.
+    pub fn size_bytes(&self) -> usize {
+        self.bytes.len() + self.records.len() * size_of::<(RevKey, usize)>()
+    }
+
+    /// Its first and its last revision.
+    pub fn revisions(&self) -> Option<(Revision, Revision)> {
+        Some((self.records.first()?.0.main, self.records.last()?.0.main))
+    }
+
+    /// When the first and the last of its changes were seen.
+    pub fn seen(&self) -> Option<(Timestamp, Timestamp)> {
+        self.seen
+    }
+
+    /// The last revision of each second.
+    pub fn moments(&self) -> &[Moment] {
+        &self.moments
+    }
+
+    /// The leases that its keys are attached to.
+    pub fn leases(&self) -> impl Iterator<Item = LeaseId> {
+        self.leases.iter().copied()
+    }
+
+    /// Its records, in order.
+    pub fn records(&self) -> impl Iterator<Item = (RevKey, &[u8])> {
+        let mut start = 0;
+        self.records.iter().map(move |(at, end)| {
+            let value = self.bytes.get(start..*end).unwrap_or_default();
+            start = *end;
+            (*at, value)
+        })
+    }
+
+    /// The records of its last revision, on their own.
+    pub fn last_revision(&self) -> Vec<TailRecord> {
+        let Some((_, last)) = self.revisions() else { return Vec::new() };
+        let of_it = self.records().filter(|(at, _)| at.main == last);
+        of_it.map(|(at, value)| TailRecord { at, value: value.to_vec() }).collect()
+    }
+
+    /// It without what is there of revisions after `last`.
+    pub fn up_to(mut self, last: Revision) -> Self {
+        self.split_after(last);
+        self
+    }
+
+    /// Takes what is there of revisions after `last` out of it.
+    pub fn split_after(&mut self, last: Revision) -> Self {
+        let at = self.records.partition_point(|(record, _)| record.main <= last);
+        let kept = at.checked_sub(1).and_then(|at| self.records.get(at)).map_or(0, |(_, end)| *end);
+        let records = self.records.split_off(at).into_iter().map(|(record, end)| (record, end - kept)).collect();
+        let moments_at = self.moments.partition_point(|moment| moment.revision <= last);
+        let moments = self.moments.split_off(moments_at);
+        // A second that goes on beyond it ends here with the last that is left.
+        if let (Some((first, _)), Some((_, reached))) = (moments.first().map(|m| (m.second, ())), self.revisions())
+            && self.moments.last().is_none_or(|moment| moment.revision < reached)
+        {
+            self.moments.push(Moment { second: first, revision: reached });
+        }
+        Self { records, bytes: self.bytes.split_off(kept), moments, seen: self.seen, leases: self.leases.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(revision: i64, value: &str) -> Change {
+        let put = PutChange {
+            value: value.to_owned().into(),
+            created: Revision(revision),
+            version: 1,
+            lease: LeaseId(revision % 2),
+        };
+        Change { key: "k".into(), revision: Revision(revision), put: Some(put) }
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn what_is_split_is_what_would_have_been_gathered_apart() {
+        let mut whole = Segment::default();
+        whole.push(&put(5, "five"), 0, at(10));
+        whole.push(&put(5, "and more"), 1, at(10));
+        whole.push(&put(6, "six"), 0, at(10));
+        whole.push(&Change { key: "k".into(), revision: Revision(7), put: None }, 0, at(12));
+        let rest = whole.split_after(Revision(5));
+        assert_eq!(
+            (whole.revisions(), rest.revisions()),
+            (Some((Revision(5), Revision(5))), Some((Revision(6), Revision(7))))
+        );
+        assert_eq!(whole.moments(), [Moment { second: 10, revision: Revision(5) }]);
+        assert_eq!(rest.moments().len(), 2);
+        let values = |segment: &Segment| {
+            segment.records().map(|(_, value)| KeyValue::parse(value).unwrap().value.to_vec()).collect::<Vec<_>>()
+        };
+        assert_eq!(values(&whole), [b"five".to_vec(), b"and more".to_vec()]);
+        assert_eq!(values(&rest), [b"six".to_vec(), b"".to_vec()]);
+        assert!(rest.records().last().unwrap().0.tombstone);
+        assert!(whole.clone().split_after(Revision(9)).is_empty());
+    }
+}

@@ -1,0 +1,352 @@
+//! From the right to write to its loss: stand where the archive ends, watch, seal, deliver.
+
+pub(crate) mod anchors;
+mod listen;
+
+use std::time::Duration;
+
+use archive::about::LineageNote;
+use archive::founding::found_lineage;
+use archive::header::{FORMAT, Link, PROGRAM};
+use archive::object::{FOOTER_BYTES, digest_at_end};
+use archive::plan::Parent;
+use archive::tip::Tip;
+use archive::{Epoch, Error, Header, LineageId};
+use etcd_data::Revision;
+use etcd_data::records::TailRecord;
+use jiff::{SignedDuration, Timestamp};
+use tokio::sync::{mpsc, watch};
+
+use crate::follow::Follower;
+use crate::follow::base::{BaseError, BasePlan};
+use crate::follow::choose::{Nobody, called, choose};
+use crate::follow::deliver::{Delivered, Undelivered, deliver};
+use crate::follow::line::{Break, Line};
+use crate::follow::live::{Sight, Trouble};
+use crate::follow::order::Order;
+use crate::follow::progress::{Doing, Mark};
+use crate::follow::resume::{Resume, ResumeError, changes_at, resume};
+use crate::follow::segment::Segment;
+use crate::follow::told::Told;
+use crate::home::{Home, blocking};
+use crate::stop::Stop;
+
+/// How a session ended.
+#[derive(Debug)]
+pub enum End {
+    /// It was told to stop.
+    Stopped,
+    /// Somebody else writes, or has written.
+    Overtaken,
+    /// Something is in the way.
+    Failed(SessionError),
+}
+
+/// What is in the way of following.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// The cluster.
+    #[error(transparent)]
+    Live(#[from] Trouble),
+    /// No member can be followed.
+    #[error(transparent)]
+    Nobody(#[from] Nobody),
+    /// The archive.
+    #[error(transparent)]
+    Archive(#[from] Error),
+    /// A full could not be taken.
+    #[error(transparent)]
+    Base(#[from] BaseError),
+    /// How the archive goes on cannot be told.
+    #[error(transparent)]
+    Resume(#[from] ResumeError),
+    /// What a member tells cannot be.
+    #[error(transparent)]
+    Broken(#[from] Break),
+    /// What was sealed cannot be delivered.
+    #[error(transparent)]
+    Undelivered(#[from] Undelivered),
+}
+
+impl SessionError {
+    /// Whether the cluster that was followed has become another, or gone back.
+    pub(crate) fn shows_another_history(&self) -> bool {
+        matches!(self, Self::Broken(Break::Behind { .. } | Break::OtherHistory { .. } | Break::OtherCluster { .. }))
+    }
+}
+
+/// Following, by one right to write, one history.
+pub struct Session {
+    plan: BasePlan,
+    line: Line,
+    segment: Segment,
+    /// What the next delta follows on. Nothing after a full from etcd, on which nothing needs to follow.
+    link: Option<Link>,
+    /// The last revision that is sealed, if only on this machine.
+    sealed: Revision,
+    /// The changes of that revision: who watches again compares them with what the cluster says of it.
+    last: Vec<TailRecord>,
+    told: Told,
+    avoided: Option<u64>,
+}
+
+/// How long what was sealed at the end may take to reach the store.
+const LAST_DELIVERY: Duration = Duration::from_secs(10);
+
+impl Session {
+    /// Stands where the archive ends, or begins anew with a full. `replaces` says that the cluster takes the place of the
+    /// one whose archive it is.
+    pub async fn begin(follower: &Follower, epoch: Epoch, replaces: bool) -> Result<Self, SessionError> {
+        let Follower { live, home, progress, .. } = follower;
+        progress.does(Doing::Starting);
+        let mut tip = home.with(|archive, home| archive.tip(&home.scratch)).await?;
+        if let Some(end) = &tip
+            && has_left_over(follower, end)?
+        {
+            deliver_left_over(follower, epoch).await?;
+            tip = home.with(|archive, home| archive.tip(&home.scratch)).await?;
+        }
+        let sight = live.look().await?;
+        let member = choose(&sight, None, None)?;
+        let resumed = match &tip {
+            None => Resume::NewLineage { parent: None, why: "the first".into() },
+            Some(tip) => resume(&**live, member, &sight, home, tip, replaces).await?,
+        };
+        let now = Timestamp::now();
+        let (parent, why) = match (&tip, resumed) {
+            (Some(tip), Resume::GoOn) => return Ok(Self::go_on(follower, epoch, tip, &sight, member)),
+            (_, Resume::NewLineage { parent, why }) => (parent, why),
+            (None, Resume::GoOn) => (None, "the first".into()),
+        };
+        let lineage = begin_lineage(home, parent, &why, now).await?;
+        tracing::info!(%lineage, why, "a chain begins with a full from etcd");
+        progress.does(Doing::TakingFull);
+        let plan = BasePlan { member, etcd_cluster: sight.cluster, lineage, epoch };
+        let base = plan.take(&**live, home, now).await?;
+        progress.tell(|told| told.sealed = Some(Mark { revision: base.revision, seen: now }));
+        let told = Told::by(&base.closing);
+        let last = (base.revision, base.changes);
+        Ok(Self::stand(follower, plan, last, None, told, &sight))
+    }
+
+    fn go_on(follower: &Follower, epoch: Epoch, tip: &Tip, sight: &Sight, member: u64) -> Self {
+        let plan = BasePlan { member, etcd_cluster: sight.cluster, lineage: tip.lineage.clone(), epoch };
+        follower.progress.tell(|told| told.sealed = Some(Mark { revision: tip.revision, seen: tip.seen }));
+        let last = (tip.revision, tip.changes.clone());
+        Self::stand(follower, plan, last, tip.link, Told::by(&tip.closing), sight)
+    }
+
+    fn stand(
+        follower: &Follower,
+        plan: BasePlan,
+        (reached, last): (Revision, Vec<TailRecord>),
+        link: Option<Link>,
+        mut told: Told,
+        sight: &Sight,
+    ) -> Self {
+        told.see(sight);
+        let (epoch, lineage) = (plan.epoch, plan.lineage.clone());
+        follower.progress.tell(|told| {
+            (told.epoch, told.lineage, told.holder) = (Some(epoch), Some(lineage), None);
+            told.sight = Some(sight.clone());
+        });
+        let line = Line::after(plan.etcd_cluster, reached);
+        Self { plan, line, segment: Segment::default(), link, sealed: reached, last, told, avoided: None }
+    }
+
+    /// Follows until something ends it. What was sealed by then is delivered, if the store takes it in time.
+    pub async fn run(mut self, follower: &Follower, orders: &mut mpsc::Receiver<Order>, stop: &mut Stop) -> End {
+        let (told, delivered) = watch::channel(Delivered::default());
+        let delivering = deliver(&follower.home, &follower.spool, self.plan.epoch, follower.right.clone(), &told);
+        let mut delivering = std::pin::pin!(delivering);
+        let end = tokio::select! {
+            undelivered = &mut delivering => return undelivered_end(follower, undelivered),
+            end = self.watch(follower, orders, stop, delivered) => end,
+        };
+        let mut fill = follower.spool.fill();
+        let emptied = async { fill.wait_for(|fill| fill.objects == 0).await.is_ok() };
+        tokio::select! {
+            _ = delivering => {}
+            _ = emptied => {}
+            () = tokio::time::sleep(LAST_DELIVERY) => {}
+        }
+        if let Some(Delivered { last: Some(last), .. }) = Some(told.borrow().clone()) {
+            follower.progress.tell(|told| told.sealed = Some(Mark { revision: last.to, seen: last.seen.1 }));
+        }
+        end
+    }
+
+    /// Watches one member after the other.
+    async fn watch(
+        &mut self,
+        follower: &Follower,
+        orders: &mut mpsc::Receiver<Order>,
+        stop: &mut Stop,
+        delivered: watch::Receiver<Delivered>,
+    ) -> End {
+        let mut broken_in_a_row = 0;
+        loop {
+            let before = self.line.reached();
+            let heard = self.watch_one(follower, orders, stop, delivered.clone()).await;
+            if self.line.reached() > before {
+                broken_in_a_row = 0;
+            }
+            let error = match heard {
+                Ok(()) => return End::Stopped,
+                Err(error) => error,
+            };
+            self.line.rewind(&mut self.segment);
+            self.avoided = Some(self.plan.member);
+            broken_in_a_row += 1;
+            follower.progress.trouble(super::deliver::reason(&error));
+            let is_passing = match &error {
+                SessionError::Live(Trouble::Away { .. }) | SessionError::Nobody(_) => true,
+                SessionError::Broken(Break::Gap { .. } | Break::Back { .. }) => broken_in_a_row < BROKEN_IN_A_ROW,
+                _ => false,
+            };
+            if !is_passing {
+                // What came before it is as good as ever.
+                return match self.seal(follower).await {
+                    Ok(()) => End::Failed(error),
+                    Err(sealing) => End::Failed(sealing),
+                };
+            }
+            if let Err(error) = self.seal(follower).await {
+                return End::Failed(error);
+            }
+            tokio::select! {
+                () = tokio::time::sleep(PAUSE * broken_in_a_row.min(20)) => {}
+                () = stop.told() => return End::Stopped,
+            }
+        }
+    }
+
+    /// Requires that the cluster has the last revision as it was seen. A member that was restored may have come as far again
+    /// with something else, under the same name and id. The watch that goes on after it is open already, so nobody can
+    /// be put in its place in between.
+    async fn require_same_history(&self, follower: &Follower) -> Result<(), SessionError> {
+        let at = self.line.reached();
+        let found = follower.live.current(self.plan.member).await?;
+        if found < at {
+            return Err(Break::Behind { after: at, found }.into());
+        }
+        let seen = match self.segment.revisions() {
+            Some((first, _)) if first <= at => self.segment.clone().up_to(at).last_revision(),
+            _ => self.last.clone(),
+        };
+        // An etcd that is new has no changes yet, and of what was compacted away there is nothing to compare.
+        if seen.is_empty() {
+            return Ok(());
+        }
+        let told = changes_at(&*follower.live, self.plan.member, at).await?;
+        let is_same = told.records().eq(seen.iter().map(|record| (record.at, record.value.as_slice())));
+        if is_same { Ok(()) } else { Err(Break::OtherHistory { at }.into()) }
+    }
+
+    /// Seals what is whole. Nothing if there is nothing.
+    async fn seal(&mut self, follower: &Follower) -> Result<(), SessionError> {
+        let rest = self.segment.split_after(self.line.reached());
+        let segment = std::mem::replace(&mut self.segment, rest);
+        let (Some((from, to)), Some(seen)) = (segment.revisions(), segment.seen()) else { return Ok(()) };
+        let last = segment.last_revision();
+        if let Some(trouble) = self.told.ask(&*follower.live, self.plan.member, &segment).await {
+            tracing::warn!(%trouble, "leases and compactions are told as they were");
+        }
+        let now = Timestamp::now();
+        let base = self.plan.header(&follower.home.cluster, now);
+        let header = Header { from, to, seen, follows: self.link, ..base };
+        let closing = self.told.closing(&segment);
+        let (home, spool) = (follower.home.clone(), std::sync::Arc::clone(&follower.spool));
+        let written = blocking(move || spool.seal(header, &segment, closing, &home.writing(now))).await?;
+        self.link = Some(written.link);
+        (self.sealed, self.last) = (to, last);
+        Ok(())
+    }
+}
+
+/// How often in a row a member may tell what cannot be, before everything begins anew.
+const BROKEN_IN_A_ROW: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(100);
+
+fn undelivered_end(follower: &Follower, undelivered: Undelivered) -> End {
+    match undelivered {
+        Undelivered::Overtaken => End::Overtaken,
+        Undelivered::Damaged { sealed, .. } => {
+            // etcd still has it, so it is seen again.
+            let damaged = follower.spool.all().into_iter().skip_while(|kept| kept.name != sealed.name);
+            match damaged.into_iter().try_for_each(|kept| follower.spool.remove(&kept)) {
+                Ok(()) => End::Overtaken,
+                Err(error) => End::Failed(error.into()),
+            }
+        }
+        Undelivered::Taken { .. } | Undelivered::Archive(_) => End::Failed(undelivered.into()),
+    }
+}
+
+/// Whether the spool has what comes after `tip`. What does not is taken out of it: the archive has it, or etcd will tell
+/// of it again.
+fn has_left_over(follower: &Follower, tip: &Tip) -> Result<bool, SessionError> {
+    let mut reached = tip.revision;
+    let mut link = tip.link;
+    let mut is_any = false;
+    for kept in follower.spool.all() {
+        let Header { lineage, from, to, follows, .. } = &kept.header;
+        let is_linked = *from <= reached || link.is_none() || *follows == link || follows.is_none();
+        if *lineage == tip.lineage && *to > reached && *from <= reached.next() && is_linked {
+            (reached, link, is_any) = (*to, link_of(follower, &kept), true);
+        } else {
+            follower.spool.remove(&kept)?;
+        }
+    }
+    Ok(is_any)
+}
+
+/// What follows on a delta in the spool.
+fn link_of(follower: &Follower, kept: &super::spool::Sealed) -> Option<Link> {
+    let file = follower.spool.store().file(&follower.spool.key(kept).ok()?)?;
+    let mut end = [0; FOOTER_BYTES];
+    std::os::unix::fs::FileExt::read_exact_at(&file, &mut end, kept.size_bytes.checked_sub(FOOTER_BYTES as u64)?)
+        .ok()?;
+    digest_at_end(&end).map(Link)
+}
+
+/// Delivers what an earlier run left in the spool.
+async fn deliver_left_over(follower: &Follower, epoch: Epoch) -> Result<(), SessionError> {
+    let (told, _) = watch::channel(Delivered::default());
+    let mut fill = follower.spool.fill();
+    tokio::select! {
+        undelivered = deliver(&follower.home, &follower.spool, epoch, follower.right.clone(), &told) => {
+            match undelivered_end(follower, undelivered) {
+                End::Failed(error) => Err(error),
+                End::Overtaken | End::Stopped => Err(Undelivered::Overtaken.into()),
+            }
+        }
+        _ = fill.wait_for(|fill| fill.objects == 0) => Ok(()),
+    }
+}
+
+/// Begins a lineage, from `parent` if it came from there.
+pub(crate) async fn begin_lineage(
+    home: &Home,
+    parent: Option<Parent>,
+    why: &str,
+    now: Timestamp,
+) -> Result<LineageId, SessionError> {
+    // It comes after every other, also after one that began in this second, or by a clock that was ahead.
+    let newest = home.with(|archive, _| {
+        let lineages = archive.catalogue().histories.iter().filter_map(|history| history.lineage.as_ref()?.began());
+        Ok(lineages.max())
+    });
+    let after = newest.await?.and_then(|newest| newest.checked_add(SignedDuration::from_secs(1)).ok());
+    let lineage = LineageId::new(after.map_or(now, |after| after.max(now)), rand::random());
+    let note = LineageNote {
+        format: FORMAT,
+        lineage: lineage.clone(),
+        parent,
+        began: now,
+        why: why.into(),
+        program: PROGRAM.into(),
+    };
+    found_lineage(&*home.store, &home.folder(), &note).await?;
+    Ok(lineage)
+}

@@ -1,0 +1,250 @@
+//! Listening to one member: what comes is gathered, and sealed when it is time.
+
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::StreamExt;
+use futures::future::{BoxFuture, pending};
+use tokio::time::{Instant, sleep_until};
+
+use super::anchors::{self, Answers};
+use super::*;
+use crate::follow::base::Base;
+use crate::follow::live::{Seen, Watching};
+use crate::follow::order::Refused;
+
+/// How long a member may say nothing at all, not even that there is nothing.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// What goes on beside listening.
+struct Beside<'a> {
+    /// When what is gathered has to be sealed.
+    due: Option<Instant>,
+    /// When members are asked for hashes again.
+    anchor_at: Option<Instant>,
+    anchoring: Option<BoxFuture<'a, Answers>>,
+    full: Option<BoxFuture<'a, Result<Base, BaseError>>>,
+    /// Who waits for a full.
+    wants_full: Vec<Order>,
+    /// Who waits for everything up to a revision to be delivered.
+    wants_seal: Vec<(Revision, Order)>,
+}
+
+impl Session {
+    /// Follows the member that is best now, until it is told to stop or something breaks.
+    pub(super) async fn watch_one(
+        &mut self,
+        follower: &Follower,
+        orders: &mut mpsc::Receiver<Order>,
+        stop: &mut Stop,
+        delivered: watch::Receiver<Delivered>,
+    ) -> Result<(), SessionError> {
+        let sight = follower.live.look().await?;
+        let member = choose(&sight, Some(self.plan.member), self.avoided)?;
+        self.plan.member = member;
+        self.told.see(&sight);
+        let watching = follower.live.watch(member, self.line.reached().next()).await?;
+        self.require_same_history(follower).await?;
+        let name = sight.members.iter().find(|one| one.id == member).map(called);
+        follower.progress.tell(|told| (told.member, told.sight) = (name, Some(sight)));
+        follower.progress.does(Doing::Following);
+        let mut beside = Beside {
+            due: None,
+            anchor_at: follower.rhythm.anchor_every.map(|_| Instant::now()),
+            anchoring: None,
+            full: None,
+            wants_full: Vec::new(),
+            wants_seal: Vec::new(),
+        };
+        let heard = self.listen(follower, watching, &mut beside, orders, stop, delivered).await;
+        let why = match &heard {
+            Ok(()) => "the agent stops".into(),
+            Err(error) => super::super::deliver::reason(error),
+        };
+        let asked = beside.wants_full.into_iter().chain(beside.wants_seal.into_iter().map(|(_, order)| order));
+        asked.for_each(|order| order.refuse(&why));
+        heard
+    }
+
+    async fn listen<'a>(
+        &mut self,
+        follower: &'a Follower,
+        mut watching: Watching,
+        beside: &mut Beside<'a>,
+        orders: &mut mpsc::Receiver<Order>,
+        stop: &mut Stop,
+        mut delivered: watch::Receiver<Delivered>,
+    ) -> Result<(), SessionError> {
+        let mut fill = follower.spool.fill();
+        let mut silent_at = Instant::now() + SILENCE;
+        let far = Instant::now() + Duration::from_secs(1 << 30);
+        loop {
+            let has_room = fill.borrow_and_update().bytes < follower.rhythm.spool_bytes;
+            tokio::select! {
+                seen = watching.next(), if has_room => {
+                    let ended = || Trouble::Away { place: format!("{:x}", self.plan.member), why: "it ended the watch".into() };
+                    self.hear(&seen.ok_or_else(ended)??, follower, beside).await?;
+                    silent_at = Instant::now() + SILENCE;
+                }
+                () = sleep_until(beside.due.unwrap_or(far)) => self.seal_now(follower, beside).await?,
+                () = sleep_until(silent_at), if has_room => {
+                    let why = format!("it has said nothing for {} s", SILENCE.as_secs());
+                    return Err(Trouble::Away { place: format!("{:x}", self.plan.member), why }.into());
+                }
+                changed = delivered.changed() => {
+                    if changed.is_ok() {
+                        let now = delivered.borrow_and_update().clone();
+                        self.tell_delivered(&now, follower, beside).await?;
+                    }
+                }
+                _ = fill.changed() => silent_at = Instant::now() + SILENCE,
+                Some(order) = orders.recv() => self.take_order(order, follower, beside).await?,
+                answers = done(&mut beside.anchoring) => self.take_answers(answers, follower),
+                base = done(&mut beside.full) => self.take_full(base, beside, follower),
+                () = stop.told() => {
+                    return self.seal(follower).await;
+                }
+            }
+        }
+    }
+
+    async fn hear<'a>(
+        &mut self,
+        seen: &Seen,
+        follower: &'a Follower,
+        beside: &mut Beside<'a>,
+    ) -> Result<(), SessionError> {
+        let now = Timestamp::now();
+        self.line.take(seen, &mut self.segment, now)?;
+        if !seen.is_partial && seen.revision == self.line.reached() {
+            let mark = Mark { revision: seen.revision, seen: now };
+            follower.progress.tell(|told| told.seen = Some(mark));
+        }
+        if self.segment.is_empty() {
+            return Ok(());
+        }
+        if beside.due.is_none() {
+            beside.due = Some(Instant::now() + follower.rhythm.seal_after);
+        }
+        let is_asked = beside.wants_seal.iter().any(|(to, _)| *to > self.sealed && *to <= self.line.reached());
+        if is_asked || self.segment.size_bytes() >= follower.rhythm.seal_bytes {
+            self.seal_now(follower, beside).await?;
+        }
+        Ok(())
+    }
+
+    /// Seals what is whole, and begins what hangs on that.
+    async fn seal_now<'a>(&mut self, follower: &'a Follower, beside: &mut Beside<'a>) -> Result<(), SessionError> {
+        let auth_before = self.told.auth_revision();
+        self.seal(follower).await?;
+        beside.due = (!self.segment.is_empty()).then(|| Instant::now() + follower.rhythm.seal_after);
+        if self.told.auth_revision() != auth_before && auth_before.is_some() && beside.full.is_none() {
+            tracing::info!("users or roles have changed: a full has to hold them");
+            beside.full = Some(self.begin_full(follower));
+        }
+        if beside.anchor_at.is_some_and(|at| at <= Instant::now()) && beside.anchoring.is_none() {
+            beside.anchor_at = follower.rhythm.anchor_every.map(|every| Instant::now() + every);
+            let sight = follower.progress.standing().borrow().sight.clone().unwrap_or_default();
+            beside.anchoring = Some(anchors::ask(std::sync::Arc::clone(&follower.live), sight, self.sealed).boxed());
+        }
+        Ok(())
+    }
+
+    fn begin_full<'a>(&self, follower: &'a Follower) -> BoxFuture<'a, Result<Base, BaseError>> {
+        let plan = self.plan.clone();
+        async move { plan.take(&*follower.live, &follower.home, Timestamp::now()).await }.boxed()
+    }
+
+    async fn take_order<'a>(
+        &mut self,
+        order: Order,
+        follower: &'a Follower,
+        beside: &mut Beside<'a>,
+    ) -> Result<(), SessionError> {
+        if let Order::Full(_) = order {
+            if beside.full.is_none() {
+                beside.full = Some(self.begin_full(follower));
+            }
+            beside.wants_full.push(order);
+            return Ok(());
+        }
+        let wanted = match follower.live.current(self.plan.member).await {
+            Ok(current) => current,
+            Err(trouble) => {
+                order.refuse(&trouble.to_string());
+                return Ok(());
+            }
+        };
+        beside.wants_seal.push((wanted, order));
+        if wanted <= self.line.reached() {
+            self.seal_now(follower, beside).await?;
+        }
+        // It may be there already.
+        let last = follower.progress.standing().borrow().sealed.map(|mark| mark.revision);
+        self.answer_up_to(last.unwrap_or_default(), follower, beside).await
+    }
+
+    /// Answers whoever waits for no more than what is delivered. What came of a cluster that has become another meanwhile is
+    /// not what they asked for.
+    async fn answer_up_to(
+        &self,
+        delivered: Revision,
+        follower: &Follower,
+        beside: &mut Beside<'_>,
+    ) -> Result<(), SessionError> {
+        if beside.wants_seal.iter().any(|(wanted, _)| *wanted <= delivered) {
+            self.require_same_history(follower).await?;
+            for (_, order) in beside.wants_seal.extract_if(.., |(wanted, _)| *wanted <= delivered) {
+                order.answer(Ok(delivered));
+            }
+        }
+        Ok(())
+    }
+
+    async fn tell_delivered(
+        &self,
+        delivered: &Delivered,
+        follower: &Follower,
+        beside: &mut Beside<'_>,
+    ) -> Result<(), SessionError> {
+        match &delivered.waiting {
+            Some(why) => follower.progress.trouble(why.clone()),
+            None => follower.progress.clear(),
+        }
+        if let Some(last) = &delivered.last {
+            follower.progress.tell(|told| told.sealed = Some(Mark { revision: last.to, seen: last.seen.1 }));
+            self.answer_up_to(last.to, follower, beside).await?;
+        }
+        Ok(())
+    }
+
+    fn take_answers(&mut self, answers: Answers, follower: &Follower) {
+        if let Some(differing) = &answers.differing {
+            tracing::error!(differing, "members do not have the same");
+        }
+        follower.progress.tell(|told| told.differing = answers.differing);
+        self.told.anchor(answers.anchors);
+    }
+
+    fn take_full(&mut self, base: Result<Base, BaseError>, beside: &mut Beside<'_>, follower: &Follower) {
+        let answer = match base {
+            Ok(base) => Ok(base.revision),
+            Err(error) => {
+                let why = super::super::deliver::reason(&error);
+                follower.progress.trouble(why.clone());
+                Err(Refused { why })
+            }
+        };
+        beside.wants_full.drain(..).for_each(|order| order.answer(answer.clone()));
+    }
+}
+
+/// What goes on beside, when it is done; for ever if nothing does.
+async fn done<T>(asked: &mut Option<BoxFuture<'_, T>>) -> T {
+    let answer = match asked {
+        Some(asked) => asked.await,
+        None => pending().await,
+    };
+    *asked = None;
+    answer
+}

@@ -1,0 +1,221 @@
+//! Sealed deltas on this machine's disk until the store has them, in order.
+//!
+//! Each is an object as it will be in the archive, under the name that it will have. So a spool outlives its agent: what
+//! was seen while the store was away is sent when it is back, also by the next one.
+
+use std::collections::VecDeque;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use archive::header::Header;
+use archive::name::{DeltaName, Name};
+use archive::object::{WriteSettings, Written, read_header};
+use archive::publish::{Writing, make};
+use archive::{Closing, Error};
+use etcd_data::Revision;
+use store::{Folder, Key, Store};
+use tokio::sync::watch;
+
+use crate::follow::segment::Segment;
+
+/// A sealed delta that the store may not have yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sealed {
+    /// What it will be called.
+    pub name: Name,
+    /// What it says of itself.
+    pub header: Header,
+    /// Its size.
+    pub size_bytes: u64,
+}
+
+/// What a spool holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Fill {
+    /// How many objects.
+    pub objects: usize,
+    /// Their bytes together.
+    pub bytes: u64,
+}
+
+/// A folder with the deltas of one cluster that are on their way.
+#[derive(Debug)]
+pub struct Spool {
+    folder: PathBuf,
+    /// Held, so that no other agent uses the folder.
+    _lock: File,
+    store: Arc<dyn Store>,
+    queue: Mutex<VecDeque<Sealed>>,
+    fill: watch::Sender<Fill>,
+}
+
+/// What is in the making is called so, and nothing else here is.
+const MAKING: &str = "making";
+/// Whoever uses the folder has this file locked.
+const LOCK: &str = "lock";
+
+/// A spool cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SpoolError {
+    /// Another agent uses it.
+    #[error("{} is used by another agent", folder.display())]
+    InUse {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The disk does not do what it is asked.
+    #[error("using the folder {}", folder.display())]
+    Disk {
+        /// The folder.
+        folder: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl Spool {
+    /// The spool in `folder`, which is made if need be, with what is in it. What was in the making is thrown away: its
+    /// changes are still in etcd.
+    pub fn open(folder: &Path) -> Result<Self, SpoolError> {
+        let scratch = |source| SpoolError::Disk { folder: folder.into(), source };
+        fs::create_dir_all(folder).map_err(scratch)?;
+        let lock = File::create(folder.join(LOCK)).map_err(scratch)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(SpoolError::InUse { folder: folder.into() }),
+            Err(TryLockError::Error(source)) => return Err(scratch(source)),
+        }
+        match fs::remove_file(folder.join(MAKING)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(scratch(error)),
+            _ => {}
+        }
+        let mut found: Vec<Sealed> = Vec::new();
+        for lineage in fs::read_dir(folder).map_err(scratch)? {
+            let lineage = lineage.map_err(scratch)?;
+            let deltas = lineage.path().join("delta").join("0");
+            let listed = match fs::read_dir(&deltas) {
+                Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                    continue;
+                }
+                listed => listed.map_err(scratch)?,
+            };
+            for file in listed {
+                let file = file.map_err(scratch)?;
+                let path = format!("{}/delta/0/{}", lineage.file_name().display(), file.file_name().display());
+                let Some(name) = Name::parse(&path) else { continue };
+                let size_bytes = file.metadata().map_err(scratch)?.len();
+                let bytes = File::open(file.path()).map_err(scratch)?;
+                // One that is damaged is not sent, and is not thrown away either: a person may look at it.
+                let Ok(header) = read_header(&bytes) else { continue };
+                found.push(Sealed { name, header, size_bytes });
+            }
+        }
+        found.sort_by(|a, b| {
+            (&a.header.lineage, a.header.from, a.header.to).cmp(&(&b.header.lineage, b.header.from, b.header.to))
+        });
+        let store: Arc<dyn Store> = Arc::new(Folder::at(folder).map_err(|error| scratch(io::Error::other(error)))?);
+        let spool = Self {
+            folder: folder.into(),
+            _lock: lock,
+            store,
+            queue: Mutex::new(found.into()),
+            fill: watch::Sender::default(),
+        };
+        spool.tell(&spool.lock());
+        Ok(spool)
+    }
+
+    /// What it holds, whenever that changes.
+    pub fn fill(&self) -> watch::Receiver<Fill> {
+        self.fill.subscribe()
+    }
+
+    /// Everything in it, in order.
+    pub fn all(&self) -> Vec<Sealed> {
+        self.lock().iter().cloned().collect()
+    }
+
+    /// What is to be sent next.
+    pub fn first(&self) -> Option<Sealed> {
+        self.lock().front().cloned()
+    }
+
+    /// The folder as a store, to send from.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// Where a delta of it is in [`Spool::store`].
+    pub fn key(&self, sealed: &Sealed) -> Result<Key, Error> {
+        Ok(sealed.name.below("")?)
+    }
+
+    /// Seals `segment`: makes its delta, and keeps it on the disk.
+    pub fn seal(
+        &self,
+        header: Header,
+        segment: &Segment,
+        closing: Closing,
+        writing: &Writing<'_>,
+    ) -> Result<Written, Error> {
+        let name = Name::Delta(header.lineage.clone(), DeltaName { level: 0, from: header.from, to: header.to });
+        let key = name.below("")?;
+        let failed = |source| Error::Scratch { folder: self.folder.clone(), source };
+        let making = self.folder.join(MAKING);
+        let file = File::create(&making).map_err(failed)?;
+        let settings = WriteSettings { chunk_bytes: CHUNK_BYTES, ..WriteSettings::delta() };
+        let written = make(BufWriter::new(&file), &key, header.clone(), settings, writing, |object| {
+            for (at, value) in segment.records() {
+                object.push(at, value).map_err(|source| Error::Write { key: key.clone(), source })?;
+            }
+            Ok((closing, None))
+        })?;
+        self.publish(&file, &making, &self.folder.join(key.as_str())).map_err(failed)?;
+        let mut queue = self.lock();
+        queue.push_back(Sealed { name, header, size_bytes: written.size_bytes });
+        self.tell(&queue);
+        Ok(written)
+    }
+
+    fn publish(&self, file: &File, making: &Path, path: &Path) -> io::Result<()> {
+        file.sync_all()?;
+        let folder = path.parent().unwrap_or(&self.folder);
+        fs::create_dir_all(folder)?;
+        fs::rename(making, path)?;
+        File::open(folder)?.sync_all()
+    }
+
+    /// Takes out what the store has, or somebody else has written.
+    pub fn remove(&self, sealed: &Sealed) -> Result<(), Error> {
+        let path = self.folder.join(self.key(sealed)?.as_str());
+        let mut queue = self.lock();
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(Error::Scratch { folder: self.folder.clone(), source: error });
+            }
+            _ => {}
+        }
+        queue.retain(|other| other.name != sealed.name);
+        self.tell(&queue);
+        Ok(())
+    }
+
+    /// The last revision in it of what is to be sent.
+    pub fn reached(&self) -> Option<Revision> {
+        self.lock().back().map(|last| last.header.to)
+    }
+
+    fn tell(&self, queue: &VecDeque<Sealed>) {
+        let bytes = queue.iter().map(|sealed| sealed.size_bytes).sum();
+        self.fill.send_replace(Fill { objects: queue.len(), bytes });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Sealed>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A delta is small when it is new, and is merged soon: what it costs to make matters more than how small it is.
+const CHUNK_BYTES: usize = 4 << 20;

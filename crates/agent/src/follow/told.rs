@@ -1,0 +1,135 @@
+//! What a delta tells at its end of leases, compactions, members and users: what no watch gives.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use archive::closing::{Anchor, Closing, Compaction, MemberNote};
+use etcd_data::{LeaseId, Revision};
+use tokio::time::timeout;
+
+use crate::follow::live::{Live, Sight, Trouble};
+use crate::follow::segment::Segment;
+
+/// What is known of the cluster beside its keys.
+#[derive(Debug, Clone, Default)]
+pub struct Told {
+    leases: BTreeMap<LeaseId, i64>,
+    compacted: Option<Revision>,
+    auth_revision: Option<u64>,
+    members: Vec<MemberNote>,
+    version: Option<String>,
+    etcd_cluster: Option<String>,
+    anchors: Vec<Anchor>,
+}
+
+/// How long sealing waits for what is asked. After that, what is known has to do.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// How many leases are asked for at once.
+const LEASES_AT_ONCE: usize = 16;
+
+impl Told {
+    /// What an object of the archive told.
+    pub fn by(closing: &Closing) -> Self {
+        Self {
+            leases: closing.leases.iter().copied().collect(),
+            compacted: closing.compactions.iter().map(|compaction| compaction.compact).max(),
+            auth_revision: closing.auth_revision,
+            members: closing.members.clone(),
+            version: closing.cluster_version.clone(),
+            etcd_cluster: closing.etcd_cluster.clone(),
+            anchors: Vec::new(),
+        }
+    }
+
+    /// Notes what the members are.
+    pub fn see(&mut self, sight: &Sight) {
+        let note = |member: &crate::follow::live::MemberSight| MemberNote {
+            id: format!("{:x}", member.id),
+            name: member.name.clone(),
+            version: member.answer.as_ref().ok().map(|answer| answer.version.clone()),
+            peer_urls: member.peer_urls.clone(),
+        };
+        self.members = sight.members.iter().map(note).collect();
+        self.version = sight.version.clone().or(self.version.take());
+        self.etcd_cluster = Some(format!("{:x}", sight.cluster));
+    }
+
+    /// Notes what members answered to HashKV. The next object tells of it.
+    pub fn anchor(&mut self, anchors: impl IntoIterator<Item = Anchor>) {
+        self.anchors.extend(anchors);
+    }
+
+    /// The revision of users and roles that was told last.
+    pub fn auth_revision(&self) -> Option<u64> {
+        self.auth_revision
+    }
+
+    /// Asks `member` for what is needed to seal `segment`. What it does not tell in time stays as it was; gives why.
+    pub async fn ask(&mut self, live: &dyn Live, member: u64, segment: &Segment) -> Option<Trouble> {
+        match timeout(PATIENCE, self.ask_all(live, member, segment)).await {
+            Ok(Ok(())) => None,
+            Ok(Err(trouble)) => Some(trouble),
+            Err(_) => {
+                let why = "it was asked for leases and compactions, and took too long".into();
+                Some(Trouble::Away { place: format!("{member:x}"), why })
+            }
+        }
+    }
+
+    async fn ask_all(&mut self, live: &dyn Live, member: u64, segment: &Segment) -> Result<(), Trouble> {
+        if let Some((_, reached)) = segment.revisions() {
+            self.compacted = compacted(live, member, self.compacted, reached).await?;
+        }
+        let there = live.leases(member).await?;
+        self.leases.retain(|id, _| there.contains(id));
+        let unknown: Vec<LeaseId> = there.into_iter().filter(|id| !self.leases.contains_key(id)).collect();
+        for some in unknown.chunks(LEASES_AT_ONCE) {
+            let asked = some.iter().map(async |id| Ok::<_, Trouble>((*id, live.granted(member, *id).await?)));
+            for (id, granted) in futures::future::try_join_all(asked).await? {
+                self.leases.extend(granted.map(|seconds| (id, seconds)));
+            }
+        }
+        self.auth_revision = live.auth_revision(member).await?.or(self.auth_revision);
+        Ok(())
+    }
+
+    /// What the delta of `segment` tells.
+    pub fn closing(&mut self, segment: &Segment) -> Closing {
+        let reached = segment.revisions().map_or(Revision(0), |(_, last)| last);
+        let compactions = self.compacted.map(|compact| Compaction { noticed_at: reached, compact });
+        let (now, later) = std::mem::take(&mut self.anchors).into_iter().partition(|anchor| anchor.revision <= reached);
+        self.anchors = later;
+        Closing {
+            moments: segment.moments().to_vec(),
+            compactions: compactions.into_iter().collect(),
+            leases: self.leases.iter().map(|(id, seconds)| (*id, *seconds)).collect(),
+            auth_revision: self.auth_revision,
+            members: self.members.clone(),
+            cluster_version: self.version.clone(),
+            etcd_cluster: self.etcd_cluster.clone(),
+            anchors: now,
+        }
+    }
+}
+
+/// Where the cluster is compacted, which it does not tell: whether a revision can still be read, it does. `known` is
+/// where it was. One question if that has not changed.
+async fn compacted(
+    live: &dyn Live,
+    member: u64,
+    known: Option<Revision>,
+    current: Revision,
+) -> Result<Option<Revision>, Trouble> {
+    // A revision before the compact one cannot be read, and that one can.
+    let (mut gone, mut there) = (known.map_or(Revision(0), |known| Revision(known.0 - 1)), current);
+    let probe = known.unwrap_or(Revision(1));
+    if live.has(member, probe).await? {
+        return Ok(known);
+    }
+    gone = gone.max(probe);
+    while gone.next() < there {
+        let middle = Revision(gone.0 + (there.0 - gone.0) / 2);
+        if live.has(member, middle).await? { there = middle } else { gone = middle }
+    }
+    Ok(Some(there))
+}

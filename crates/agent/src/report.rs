@@ -1,0 +1,431 @@
+//! What an agent tells of everything: one document, put together of what each part tells.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::points::Proof;
+use api::restore::Restoring;
+use api::status::{
+    Agent, Capture, CaptureState, Cluster, Destination, Finding, Health, MAX_SAMPLES, Member, Outcome, Reached,
+    Recoverable, Role, Sample, Severity, Spool, Status, Task, Trouble, Upkeep, Verdict,
+};
+use archive::proof::Level;
+use etcd_data::Revision;
+use jiff::{SignedDuration, Timestamp};
+use tokio::sync::watch;
+use tokio::time::interval;
+
+use crate::follow::live::{MemberSight, Sight};
+use crate::follow::progress::{Doing, Mark, Standing};
+use crate::follow::spool::Fill;
+use crate::follow::{Rhythm, choose};
+use crate::home::Home;
+use crate::pen::Right;
+use crate::stop::Stop;
+use crate::upkeep;
+
+/// Where it is heard from.
+pub struct Reporter {
+    /// Who tells.
+    pub agent: Agent,
+    /// The archive.
+    pub home: Home,
+    /// How often what is sealed.
+    pub rhythm: Rhythm,
+    /// Following.
+    pub standing: watch::Receiver<Standing>,
+    /// What waits for the store.
+    pub fill: watch::Receiver<Fill>,
+    /// The right to write.
+    pub right: watch::Receiver<Right>,
+    /// What is done from time to time.
+    pub upkeep: watch::Receiver<upkeep::Told>,
+    /// A restore that somebody ordered.
+    pub restoring: watch::Receiver<Option<Restoring>>,
+}
+
+/// How often it is told, if nothing changes.
+const EVERY: Duration = Duration::from_secs(1);
+/// How often a sample is kept.
+const SAMPLE_EVERY: SignedDuration = SignedDuration::from_secs(5);
+/// How much later than promised a change may be sealed before that is told.
+const LATENESS: SignedDuration = SignedDuration::from_secs(15);
+/// The bytes of a database that a restore makes in a second, where no drill has measured it.
+const RESTORED_PER_SECOND: f64 = 300e6;
+
+impl Reporter {
+    /// Tells `told`, until it is told to stop.
+    pub async fn report(self, told: watch::Sender<Arc<Status>>, mut stop: Stop) {
+        let mut samples: VecDeque<Sample> = VecDeque::new();
+        let mut ticks = interval(EVERY);
+        let mut standing = self.standing.clone();
+        loop {
+            let now = Timestamp::now();
+            let heard = self.hear();
+            sample(&mut samples, &heard, now);
+            let status = heard.status(now, &self, samples.iter().cloned().collect());
+            told.send_replace(Arc::new(status));
+            tokio::select! {
+                _ = ticks.tick() => {}
+                _ = standing.changed() => {
+                    // What changes often is told often enough.
+                    tokio::time::sleep(EVERY / 5).await;
+                    standing.borrow_and_update();
+                }
+                () = stop.told() => return,
+            }
+        }
+    }
+
+    fn hear(&self) -> Heard {
+        Heard {
+            standing: self.standing.borrow().clone(),
+            fill: *self.fill.borrow(),
+            right: self.right.borrow().clone(),
+            upkeep: self.upkeep.borrow().clone(),
+        }
+    }
+}
+
+/// What the parts told.
+#[derive(Debug, Clone, Default)]
+struct Heard {
+    standing: Standing,
+    fill: Fill,
+    right: Right,
+    upkeep: upkeep::Told,
+}
+
+impl Heard {
+    fn status(&self, now: Timestamp, reporter: &Reporter, samples: Vec<Sample>) -> Status {
+        let home = &reporter.home;
+        let sight = self.standing.sight.as_ref();
+        let cluster = Cluster {
+            name: home.cluster.name.clone(),
+            archive_id: Some(home.cluster.id.to_string()),
+            etcd_id: sight.map(|sight| format!("{:x}", sight.cluster)),
+            version: sight.and_then(|sight| sight.version.clone()),
+        };
+        Status {
+            now,
+            agent: reporter.agent.clone(),
+            cluster,
+            recoverable: self.recoverable(now, &reporter.rhythm),
+            members: sight.map(|sight| members(sight, now)).unwrap_or_default(),
+            capture: self.capture(&reporter.rhythm, &samples),
+            destinations: vec![self.destination(home)],
+            upkeep: self.upkeep(),
+            doing: Vec::new(),
+            restoring: reporter.restoring.borrow().clone(),
+            findings: self.findings(now, &reporter.rhythm),
+            samples,
+        }
+    }
+
+    /// The moment up to which every change is in the store.
+    fn sealed_until(&self) -> Option<Timestamp> {
+        let sealed = self.standing.sealed?;
+        let seen = self.standing.seen.filter(|seen| seen.revision <= sealed.revision);
+        Some(seen.map_or(sealed.seen, |seen| seen.seen.max(sealed.seen)))
+    }
+
+    fn recoverable(&self, now: Timestamp, rhythm: &Rhythm) -> Recoverable {
+        let until = self.sealed_until();
+        let allowed = SignedDuration::try_from(rhythm.seal_after).unwrap_or_default() + LATENESS;
+        let (verdict, why_not) = match until {
+            None if self.standing.doing == Doing::Starting => {
+                (Verdict::Unknown, Some("the agent has just begun".into()))
+            }
+            None => (Verdict::No, Some("nothing is in the archive yet".to_owned())),
+            Some(until) if now.duration_since(until) > allowed => {
+                let late = now.duration_since(until).as_secs();
+                let why = self.standing.trouble.as_ref().map(|trouble| format!(": {}", trouble.what));
+                (Verdict::Late, Some(format!("nothing has been sealed for {late} s{}", why.unwrap_or_default())))
+            }
+            Some(_) => (Verdict::Yes, None),
+        };
+        let revision = self.standing.sealed.map(|sealed| sealed.revision);
+        let proven = self.reached();
+        let newest = proven.iter().rev().find(|reached| Some(Revision(reached.revision)) >= revision);
+        let bytes = self.standing.sight.iter().flat_map(|sight| &sight.members);
+        let bytes = bytes.filter_map(|member| Some(member.answer.as_ref().ok()?.used_bytes)).max();
+        Recoverable {
+            verdict,
+            why_not,
+            until,
+            revision: revision.map(|revision| revision.0),
+            lineage: self.standing.lineage.as_ref().map(ToString::to_string),
+            proof: newest.map_or(Proof::Sealed, |reached| reached.proof),
+            proven,
+            restore_seconds: bytes.map(|bytes| 0.5 + bytes as f64 / RESTORED_PER_SECOND),
+            restore_measured: false,
+        }
+    }
+
+    fn reached(&self) -> Vec<Reached> {
+        let sealed = self.standing.sealed.map(|Mark { revision, seen }| Reached {
+            proof: Proof::Sealed,
+            revision: revision.0,
+            time: Some(seen),
+            shown: seen,
+        });
+        let proven = self.upkeep.proven.iter().filter(|(point, _)| point.level != Level::Sealed);
+        let proven = proven.filter_map(|(point, shown)| {
+            Some(Reached { proof: proof(point.level), revision: point.revision.0, time: None, shown: (*shown)? })
+        });
+        sealed.into_iter().chain(proven).collect()
+    }
+
+    fn capture(&self, rhythm: &Rhythm, samples: &[Sample]) -> Capture {
+        let standing = &self.standing;
+        let (holder, epoch) = match &self.right {
+            Right::Ours(permit) => (Some("this agent".to_owned()), Some(permit.epoch().0)),
+            Right::Theirs { holder, epoch } => (Some(holder.clone()), Some(epoch.0)),
+            Right::Unknown | Right::Untold { .. } => (None, None),
+        };
+        let is_stuck = self.fill.objects > 1 && standing.trouble.is_some();
+        let state = match standing.doing {
+            Doing::Starting => CaptureState::Starting,
+            Doing::StandingBy => CaptureState::StandingBy,
+            Doing::TakingFull => CaptureState::TakingFull,
+            Doing::Following if is_stuck => CaptureState::WaitingForStore,
+            Doing::Following => CaptureState::Following,
+            Doing::Waiting => CaptureState::WaitingForEtcd,
+            Doing::Stopped => CaptureState::Stopped,
+        };
+        Capture {
+            state,
+            since: Some(standing.since),
+            member: standing.member.clone(),
+            holder,
+            epoch,
+            revision_seen: standing.seen.map(|seen| seen.revision.0),
+            revision_sealed: standing.sealed.map(|sealed| sealed.revision.0),
+            revisions_per_second: rate(samples),
+            seal_after_seconds: rhythm.seal_after.as_secs_f64(),
+            spool: Spool {
+                objects: self.fill.objects as u64,
+                size_bytes: self.fill.bytes,
+                limit_bytes: rhythm.spool_bytes,
+            },
+            trouble: standing.trouble.as_ref().map(|trouble| Trouble {
+                at: trouble.since,
+                what: trouble.what.clone(),
+                goes_on: true,
+            }),
+        }
+    }
+
+    fn destination(&self, home: &Home) -> Destination {
+        let trouble = self.standing.trouble.as_ref().filter(|_| self.fill.objects > 1);
+        let health = match (trouble, self.standing.sealed) {
+            (Some(_), _) => Health::Failing,
+            (None, Some(_)) => Health::Healthy,
+            (None, None) => Health::Unknown,
+        };
+        Destination {
+            place: home.store.place().to_owned(),
+            health,
+            trouble: trouble.map(|trouble| Trouble { at: trouble.since, what: trouble.what.clone(), goes_on: true }),
+            reached: self.reached(),
+            objects: self.upkeep.listed.map(|(objects, _)| objects),
+            size_bytes: self.upkeep.listed.map(|(_, bytes)| bytes),
+        }
+    }
+
+    fn upkeep(&self) -> Upkeep {
+        let upkeep::Told { merge, verify, compare, prune, .. } = &self.upkeep;
+        Upkeep {
+            merge: task(merge),
+            verify: task(verify),
+            anchor: task(compare),
+            prune: task(prune),
+            ..Upkeep::default()
+        }
+    }
+
+    fn findings(&self, now: Timestamp, rhythm: &Rhythm) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        if let Some(differing) = &self.standing.differing {
+            findings.push(Finding {
+                severity: Severity::Critical,
+                place: "the cluster".into(),
+                what: differing.clone(),
+                remedy: Some(
+                    "find out which member agrees with the archive (`refloat verify --deep`), and replace the other"
+                        .into(),
+                ),
+                since: None,
+            });
+        }
+        findings.extend(self.upkeep.findings.iter().map(|(place, what)| Finding {
+            severity: Severity::Critical,
+            place: place.clone(),
+            what: what.clone(),
+            remedy: Some("`refloat verify` tells what can still be restored".into()),
+            since: None,
+        }));
+        if let Recoverable { verdict: Verdict::Late, why_not: Some(what), until, .. } = self.recoverable(now, rhythm) {
+            let place = "capture".to_owned();
+            findings.push(Finding { severity: Severity::Critical, place, what, remedy: None, since: until });
+        } else if let Some(trouble) = &self.standing.trouble {
+            findings.push(Finding {
+                severity: Severity::Warning,
+                place: "capture".into(),
+                what: trouble.what.clone(),
+                remedy: None,
+                since: Some(trouble.since),
+            });
+        }
+        let members = self.standing.sight.iter().flat_map(|sight| &sight.members);
+        findings.extend(members.filter_map(|member| {
+            let answer = member.answer.as_ref().err()?;
+            Some(Finding {
+                severity: Severity::Warning,
+                place: choose::called(member),
+                what: format!("it does not answer: {answer}"),
+                remedy: None,
+                since: None,
+            })
+        }));
+        findings.sort_by_key(|finding| finding.severity);
+        findings
+    }
+}
+
+fn proof(level: Level) -> Proof {
+    match level {
+        Level::Sealed => Proof::Sealed,
+        Level::Sound => Proof::Sound,
+        Level::Anchored => Proof::Anchored,
+        Level::Drilled => Proof::Drilled,
+    }
+}
+
+fn task(standing: &upkeep::Standing) -> Task {
+    Task {
+        running_since: standing.running_since,
+        last: standing.last.as_ref().map(|last| Outcome {
+            at: last.at,
+            took_seconds: last.took.as_secs_f64(),
+            succeeded: last.result.is_ok(),
+            what: last.result.clone().unwrap_or_else(|why| why),
+        }),
+        next: standing.next,
+    }
+}
+
+fn members(sight: &Sight, now: Timestamp) -> Vec<Member> {
+    sight.members.iter().map(|member| told(member, now)).collect()
+}
+
+fn told(member: &MemberSight, now: Timestamp) -> Member {
+    let answer = member.answer.as_ref().ok();
+    let role = match answer {
+        _ if member.is_learner => Some(Role::Learner),
+        Some(answer) if answer.leader == member.id => Some(Role::Leader),
+        Some(_) => Some(Role::Follower),
+        None => None,
+    };
+    let alarms: Vec<String> = answer.map(|answer| answer.errors.clone()).unwrap_or_default();
+    Member {
+        name: member.name.clone(),
+        id: format!("{:x}", member.id),
+        endpoints: member.client_urls.clone(),
+        role,
+        health: if answer.is_some() { Health::Healthy } else { Health::Failing },
+        trouble: member.answer.as_ref().err().cloned().or_else(|| alarms.first().cloned()),
+        heard: answer.map(|_| now),
+        version: answer.map(|answer| answer.version.clone()),
+        db_size_bytes: answer.map(|answer| answer.size_bytes),
+        db_in_use_bytes: answer.map(|answer| answer.used_bytes),
+        quota_bytes: answer.and_then(|answer| answer.quota_bytes),
+        raft_index: answer.map(|answer| answer.applied),
+        revision: answer.map(|answer| answer.revision.0),
+        alarms,
+    }
+}
+
+fn sample(samples: &mut VecDeque<Sample>, heard: &Heard, now: Timestamp) {
+    let is_due = samples.back().is_none_or(|last| now.duration_since(last.at) >= SAMPLE_EVERY);
+    let (true, Some(seen)) = (is_due, heard.standing.seen) else { return };
+    let sight = heard.standing.sight.as_ref();
+    let followed = sight.and_then(|sight| {
+        let name = heard.standing.member.as_ref()?;
+        sight.members.iter().find(|member| choose::called(member) == *name)?.answer.as_ref().ok()
+    });
+    samples.push_back(Sample {
+        at: now,
+        revision_seen: seen.revision.0,
+        revision_sealed: heard.standing.sealed.map(|sealed| sealed.revision.0),
+        db_size_bytes: followed.map(|answer| answer.size_bytes),
+        db_in_use_bytes: followed.map(|answer| answer.used_bytes),
+    });
+    while samples.len() > MAX_SAMPLES {
+        samples.pop_front();
+    }
+}
+
+/// Revisions in a second, over the last ten or so.
+fn rate(samples: &[Sample]) -> Option<f64> {
+    let last = samples.last()?;
+    let before = samples.iter().rev().find(|sample| last.at.duration_since(sample.at) >= SAMPLE_EVERY * 2)?;
+    let seconds = last.at.duration_since(before.at).as_secs_f64();
+    Some((last.revision_seen - before.revision_seen).max(0) as f64 / seconds.max(1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::follow::progress;
+
+    fn mark(revision: i64, second: i64) -> Option<Mark> {
+        Some(Mark { revision: Revision(revision), seen: Timestamp::from_second(second).unwrap() })
+    }
+
+    fn verdict(standing: Standing, now: i64) -> (Verdict, Option<i64>, Option<String>) {
+        let heard = Heard { standing, ..Heard::default() };
+        let told = heard.recoverable(Timestamp::from_second(now).unwrap(), &Rhythm::default());
+        (told.verdict, told.until.map(Timestamp::as_second), told.why_not)
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_yes() {
+        let table = [
+            (Standing::default(), (Verdict::Unknown, None, "the agent has just begun")),
+            (
+                Standing { doing: Doing::Following, ..Standing::default() },
+                (Verdict::No, None, "nothing is in the archive yet"),
+            ),
+            // Nothing happened since, and the member said so a moment ago.
+            (
+                Standing { doing: Doing::Following, seen: mark(9, 99), sealed: mark(9, 50), ..Standing::default() },
+                (Verdict::Yes, Some(99), ""),
+            ),
+            // The last change is not sealed yet.
+            (
+                Standing { doing: Doing::Following, seen: mark(10, 99), sealed: mark(9, 90), ..Standing::default() },
+                (Verdict::Yes, Some(90), ""),
+            ),
+            (
+                Standing { doing: Doing::Following, seen: mark(10, 99), sealed: mark(9, 50), ..Standing::default() },
+                (Verdict::Late, Some(50), "nothing has been sealed for 50 s"),
+            ),
+            (
+                Standing {
+                    doing: Doing::Following,
+                    seen: mark(9, 60),
+                    sealed: mark(9, 50),
+                    trouble: Some(progress::Trouble { what: "no route".into(), since: Timestamp::UNIX_EPOCH }),
+                    ..Standing::default()
+                },
+                (Verdict::Late, Some(60), "nothing has been sealed for 40 s: no route"),
+            ),
+        ];
+        for (standing, (expected, until, why)) in table {
+            let found = verdict(standing.clone(), 100);
+            assert_eq!(found, (expected, until, Some(why.to_owned()).filter(|why| !why.is_empty())), "{standing:?}");
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! An agent that runs, as the published protocol asks it for snapshots.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::status::Status;
+use archive::plan::Wanted;
+use archive::{At, Entry, Error};
+use etcd_data::Revision;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::timeout;
+
+use crate::follow::deliver::reason;
+use crate::follow::order::Order;
+use crate::follow::progress::{Doing, Standing};
+use crate::home::Home;
+use crate::http::published::{Health, Latest, Mode, NoSnapshot, Prepare, Snapshot, SnapshotKind, Snapshots};
+use crate::metrics::Metrics;
+
+/// What answers for an agent.
+#[derive(Clone)]
+pub struct Sidecar {
+    /// The archive.
+    pub home: Home,
+    /// What can be asked of it.
+    pub orders: mpsc::Sender<Order>,
+    /// What it tells.
+    pub status: watch::Receiver<Arc<Status>>,
+    /// Where following is.
+    pub standing: watch::Receiver<Standing>,
+    /// What monitoring sees.
+    pub metrics: Arc<Metrics>,
+}
+
+/// How long somebody waits for what they asked for.
+const PATIENCE: Duration = Duration::from_secs(15 * 60);
+
+impl Sidecar {
+    async fn ask(&self, order: impl FnOnce(oneshot::Sender<Answer>) -> Order) -> Result<Revision, NoSnapshot> {
+        let (asked, answer) = oneshot::channel();
+        let gone = || NoSnapshot::Failed("the agent is stopping".into());
+        self.orders.send(order(asked)).await.map_err(|_| gone())?;
+        let late = |_| NoSnapshot::Failed(format!("it was not done in {} s", PATIENCE.as_secs()));
+        let answer = timeout(PATIENCE, answer).await.map_err(late)?.map_err(|_| gone())?;
+        answer.map_err(|refused| match self.standing.borrow().doing {
+            Doing::StandingBy => NoSnapshot::NotHere(refused.why),
+            _ => NoSnapshot::Failed(refused.why),
+        })
+    }
+
+    /// The object that was published last of its kind.
+    async fn newest(&self, kind: SnapshotKind) -> Result<Option<Snapshot>, NoSnapshot> {
+        let latest = self.listed().await?;
+        Ok(match kind {
+            SnapshotKind::Full => latest.full_snapshot,
+            SnapshotKind::Incr => latest.delta_snapshots.into_iter().next_back(),
+        })
+    }
+
+    async fn listed(&self) -> Result<Latest, NoSnapshot> {
+        let prefix = self.home.cluster.name.clone();
+        let listed = self.home.with(move |archive, home| {
+            let agreed = match archive.agree(&Wanted::default(), &At::Latest, &home.scratch) {
+                Err(Error::Plan(archive::PlanError::NoFull)) => {
+                    return Ok(Latest { full_snapshot: None, delta_snapshots: vec![] });
+                }
+                agreed => agreed?,
+            };
+            let deltas = agreed.plan.deltas.iter().map(|part| told(&part.entry, &prefix));
+            Ok(Latest { full_snapshot: Some(told(&agreed.plan.base, &prefix)), delta_snapshots: deltas.collect() })
+        });
+        listed.await.map_err(|error| NoSnapshot::Failed(reason(&error)))
+    }
+
+    /// Makes a full of what is sealed, from the archive: etcd is not read for it.
+    async fn make_full(&self) -> Result<(), NoSnapshot> {
+        let made = self.home.with(|archive, home| {
+            let agreed = archive.agree(&Wanted::default(), &At::Latest, &home.scratch)?;
+            match archive.full_of(&agreed) {
+                Some(full) => archive.make_full(&full, &home.writing(Timestamp::now())).map(|_| ()),
+                None => Ok(()),
+            }
+        });
+        made.await.map_err(|error| NoSnapshot::Failed(reason(&error)))
+    }
+}
+
+type Answer = Result<Revision, crate::follow::order::Refused>;
+
+fn told(entry: &Entry, prefix: &str) -> Snapshot {
+    let range = entry.changes();
+    let (snap_dir, snap_name) = entry.key.as_str().rsplit_once('/').unwrap_or(("", entry.key.as_str()));
+    Snapshot {
+        created_on: entry.time(),
+        immutable_until: None,
+        version_id: None,
+        kind: if entry.is_full() { SnapshotKind::Full } else { SnapshotKind::Incr },
+        snap_dir: snap_dir.strip_prefix(prefix).unwrap_or(snap_dir).trim_start_matches('/').into(),
+        snap_name: snap_name.into(),
+        prefix: prefix.into(),
+        compression_suffix: String::new(),
+        start_revision: range.map_or(0, |range| range.from.0),
+        last_revision: entry.to.unwrap_or_default().0,
+        is_chunk: false,
+        is_final: false,
+    }
+}
+
+impl Snapshots for Sidecar {
+    fn full(&self, is_final: bool) -> BoxFuture<'static, Result<Snapshot, NoSnapshot>> {
+        let sidecar = self.clone();
+        async move {
+            sidecar.ask(Order::Seal).await?;
+            sidecar.make_full().await?;
+            let full = sidecar.newest(SnapshotKind::Full).await?;
+            let full = full.ok_or_else(|| NoSnapshot::Failed("it is not listed".into()))?;
+            Ok(Snapshot { is_final, ..full })
+        }
+        .boxed()
+    }
+
+    fn delta(&self) -> BoxFuture<'static, Result<Option<Snapshot>, NoSnapshot>> {
+        let sidecar = self.clone();
+        async move {
+            let before = sidecar.standing.borrow().sealed.map(|sealed| sealed.revision);
+            let reached = sidecar.ask(Order::Seal).await?;
+            // Where nothing has changed since, nothing was published.
+            if before >= Some(reached) {
+                return Ok(None);
+            }
+            sidecar.newest(SnapshotKind::Incr).await
+        }
+        .boxed()
+    }
+
+    fn latest(&self) -> BoxFuture<'static, Result<Latest, NoSnapshot>> {
+        let sidecar = self.clone();
+        async move { sidecar.listed().await }.boxed()
+    }
+
+    fn health(&self) -> Health {
+        let doing = self.standing.borrow().doing;
+        let is_leading = matches!(doing, Doing::Following | Doing::TakingFull);
+        Health { is_leading, recoverable: self.status.borrow().recoverable.clone() }
+    }
+
+    fn metrics(&self) -> String {
+        self.metrics.render(&self.status.borrow())
+    }
+}
+
+/// Where no data directory is looked after: whoever asks for one to be prepared is told so.
+pub struct NoMember;
+
+const NO_MEMBER: &str = "this agent looks after no data directory";
+
+impl Prepare for NoMember {
+    fn prepare(&self, _: Mode) -> BoxFuture<'static, Result<(), String>> {
+        std::future::ready(Err(NO_MEMBER.to_owned())).boxed()
+    }
+
+    fn config(&self) -> BoxFuture<'static, Result<String, String>> {
+        std::future::ready(Err(NO_MEMBER.to_owned())).boxed()
+    }
+}

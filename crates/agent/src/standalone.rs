@@ -1,0 +1,179 @@
+//! One etcd on this machine, looked after: fit to start before it starts, started again when it ends, and brought back to
+//! another point while everybody else goes on.
+//!
+//! - [`bring_back`]: a point of the archive, in place of what the member has
+
+pub mod bring_back;
+
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+
+use crate::follow::deliver::reason;
+use crate::start::decision::Reason;
+use crate::start::directory::Depth;
+use crate::start::error::StartError;
+use crate::start::ready::Launch as Cluster;
+use crate::start::{Setup, Start};
+use crate::stop::Stop;
+use crate::supervise::{Launch, Orphans, SuperviseError, Supervised};
+use bring_back::{Bring, Here};
+
+/// An etcd that is looked after.
+pub struct Tended {
+    /// The program.
+    pub program: OsString,
+    /// What sets the parent-death signal in the child; see [`crate::supervise`].
+    pub launcher: Vec<OsString>,
+    /// Where it serves its clients.
+    pub client_url: String,
+    /// Who it is, and what its data directory may be brought back from.
+    pub setup: Setup,
+    /// Where it writes what it has to say.
+    pub log: PathBuf,
+}
+
+/// How it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Life {
+    /// Its data directory is being looked at.
+    #[default]
+    Preparing,
+    /// It runs.
+    Running,
+    /// It waits for something to pass, or to be started again.
+    Waiting(String),
+    /// It has ended, because it was told to.
+    Ended,
+}
+
+/// Why it is not looked after any longer.
+#[derive(Debug, thiserror::Error)]
+pub enum TendError {
+    /// A person has to do something first.
+    #[error("etcd is not started: {0}")]
+    Stopped(Reason),
+    /// Its data directory cannot be made fit.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The program does not run.
+    #[error(transparent)]
+    Supervise(#[from] SuperviseError),
+    /// What it says cannot be kept.
+    #[error("writing {}", path.display())]
+    Log {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It ends as soon as it is started.
+    #[error("etcd ended {times} times in a row, last with {last}; {} tells why", log.display())]
+    Ends {
+        /// How often.
+        times: u32,
+        /// How it ended last.
+        last: String,
+        /// What it said.
+        log: PathBuf,
+    },
+}
+
+/// How long it may take to stop before it is killed.
+const GRACE: Duration = Duration::from_secs(20);
+/// How often it may end in a row, each time within this.
+const ENDS_IN_A_ROW: u32 = 5;
+const SHORT_LIFE: Duration = Duration::from_secs(10);
+
+impl Tended {
+    /// Looks after it until it is told to stop.
+    pub async fn tend(
+        self,
+        mut orders: mpsc::Receiver<Bring>,
+        life: watch::Sender<Life>,
+        mut stop: Stop,
+    ) -> Result<(), TendError> {
+        let mut start = Start::new(self.setup.clone());
+        // Nobody knows how it ended before.
+        let mut depth = Depth::Whole;
+        let mut short_lives = 0;
+        loop {
+            let waits = |decision: &crate::start::decision::Decision| {
+                if let crate::start::decision::Decision::Wait(reason) = decision {
+                    life.send_replace(Life::Waiting(reason.to_string()));
+                }
+            };
+            let ready = tokio::select! {
+                ready = start.run(depth, Duration::ZERO, waits) => ready?.map_err(TendError::Stopped)?,
+                () = stop.told() => return Ok(()),
+            };
+            let began = tokio::time::Instant::now();
+            let etcd = Supervised::start(self.launch(&ready.launch)?)?;
+            life.send_replace(Life::Running);
+            tokio::select! {
+                ended = etcd.ended() => {
+                    short_lives = if began.elapsed() < SHORT_LIFE { short_lives + 1 } else { 1 };
+                    if short_lives >= ENDS_IN_A_ROW {
+                        return Err(TendError::Ends { times: short_lives, last: ended.to_string(), log: self.log });
+                    }
+                    tracing::error!(%ended, "etcd has ended, and is started again");
+                    life.send_replace(Life::Waiting(format!("etcd ended: {ended}")));
+                    depth = Depth::Whole;
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+                Some(order) = orders.recv() => {
+                    life.send_replace(Life::Preparing);
+                    etcd.stop(GRACE).await;
+                    order.carry_out(&self.here()).await;
+                    depth = Depth::Quick;
+                }
+                () = stop.told() => {
+                    etcd.stop(GRACE).await;
+                    life.send_replace(Life::Ended);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Where points are brought back to.
+    pub fn here(&self) -> Here {
+        Here { place: self.setup.place.clone(), high_water: self.setup.policy.high_water }
+    }
+
+    fn launch(&self, cluster: &Cluster) -> Result<Launch, TendError> {
+        let Setup { place, .. } = &self.setup;
+        let failed = |source| TendError::Log { path: self.log.clone(), source };
+        let output = OpenOptions::new().create(true).append(true).open(&self.log).map_err(failed)?;
+        let peers = place.peer_urls.join(",");
+        let flags = [
+            ("--name", place.name.clone()),
+            ("--data-dir", place.data_dir.display().to_string()),
+            ("--listen-client-urls", self.client_url.clone()),
+            ("--advertise-client-urls", self.client_url.clone()),
+            ("--listen-peer-urls", peers.clone()),
+            ("--initial-advertise-peer-urls", peers),
+            ("--initial-cluster", cluster.initial_cluster.clone()),
+            ("--initial-cluster-state", cluster.state.as_str().to_owned()),
+            ("--initial-cluster-token", cluster.token.clone()),
+            ("--logger", "zap".into()),
+        ];
+        let arguments = flags.into_iter().map(|(flag, value)| OsString::from(format!("{flag}={value}"))).collect();
+        Ok(Launch {
+            launcher: self.launcher.clone(),
+            program: self.program.clone(),
+            arguments,
+            output: Some(output),
+            orphans: Orphans::Left,
+        })
+    }
+}
+
+/// Why it is not looked after, in one line.
+pub fn why(error: &TendError) -> String {
+    reason(error)
+}

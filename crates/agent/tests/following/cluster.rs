@@ -1,0 +1,346 @@
+//! A cluster that follows a script: a key space with revisions, and members that lose, repeat, stall and go away.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use agent::follow::live::{Change, Live, MemberAnswer, MemberSight, PutChange, Seen, Sight, Trouble, Watching};
+use async_trait::async_trait;
+use bytes::Bytes;
+use etcd_data::database::RevisionRange;
+use etcd_data::export::{Against, export};
+use etcd_data::hash::{HashKv, hash_kv};
+use etcd_data::records::TailRecord;
+use etcd_data::{Database, KeyValue, LeaseId, RevKey, Revision, Tables};
+use futures::stream::BoxStream;
+use futures::{StreamExt, stream};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use tokio::sync::watch;
+
+/// How often a watch does what, of a thousand answers.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Whims {
+    pub(crate) drops: u32,
+    pub(crate) loses: u32,
+    pub(crate) repeats: u32,
+    pub(crate) stalls: u32,
+}
+
+pub(crate) struct Cluster {
+    state: Mutex<State>,
+    changed: watch::Sender<u64>,
+}
+
+struct State {
+    id: u64,
+    /// Everything that ever happened in this history.
+    records: Vec<TailRecord>,
+    keys: BTreeMap<String, (i64, i64)>,
+    current: i64,
+    compacted: Option<i64>,
+    leases: BTreeMap<i64, i64>,
+    auth_revision: u64,
+    random: StdRng,
+    whims: Whims,
+    is_away: bool,
+    /// One more whenever it becomes another: watches of the one before end.
+    era: u64,
+}
+
+impl Cluster {
+    pub(crate) fn new(seed: u64) -> Arc<Self> {
+        let state = State {
+            id: 0xabc,
+            records: Vec::new(),
+            keys: BTreeMap::new(),
+            current: 1,
+            compacted: None,
+            leases: BTreeMap::new(),
+            auth_revision: 1,
+            random: StdRng::seed_from_u64(seed),
+            whims: Whims::default(),
+            is_away: false,
+            era: 0,
+        };
+        Arc::new(Self { state: Mutex::new(state), changed: watch::Sender::new(0) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    pub(crate) fn whims(&self, whims: Whims) {
+        self.lock().whims = whims;
+    }
+
+    /// Whether anybody answers.
+    pub(crate) fn goes_away(&self, is_away: bool) {
+        let mut state = self.lock();
+        state.is_away = is_away;
+        state.era += u64::from(is_away);
+        drop(state);
+        self.changed.send_modify(|count| *count += 1);
+    }
+
+    /// Some transactions.
+    pub(crate) fn write(&self, transactions: usize) {
+        let mut state = self.lock();
+        for _ in 0..transactions {
+            state.transaction();
+        }
+        drop(state);
+        self.changed.send_modify(|count| *count += 1);
+    }
+
+    pub(crate) fn current(&self) -> i64 {
+        self.lock().current
+    }
+
+    pub(crate) fn compact(&self, keep: i64) {
+        let mut state = self.lock();
+        let at = state.current - keep;
+        if at > state.compacted.unwrap_or(1) {
+            state.compacted = Some(at);
+        }
+    }
+
+    pub(crate) fn change_users(&self) {
+        self.lock().auth_revision += 1;
+    }
+
+    /// It goes back to an earlier revision, as after a restore. Whoever watches is disconnected.
+    pub(crate) fn restore_to(&self, revision: i64, new_id: bool) {
+        let mut state = self.lock();
+        state.records.retain(|record| record.at.main.0 <= revision);
+        state.current = revision;
+        state.compacted = state.compacted.filter(|at| *at <= revision);
+        state.keys.clear();
+        let State { records, keys, .. } = &mut *state;
+        for record in records {
+            let value = KeyValue::parse(&record.value).unwrap();
+            let key = String::from_utf8(value.key.to_vec()).unwrap();
+            match record.at.tombstone {
+                true => drop(keys.remove(&key)),
+                false => drop(keys.insert(key, (value.create_revision.0, value.version))),
+            }
+        }
+        state.id += u64::from(new_id);
+        state.era += 1;
+        drop(state);
+        self.changed.send_modify(|count| *count += 1);
+    }
+
+    /// Everything that ever happened, as a database that was never compacted.
+    pub(crate) fn truth(&self) -> Database {
+        let records = self.lock().records.clone();
+        Database::empty(Tables::default()).followed_by(RevisionRange::ALL, Arc::new(records))
+    }
+
+    fn as_it_is(&self) -> Database {
+        let state = self.lock();
+        let mut tables = Tables::default();
+        if let Some(at) = state.compacted {
+            tables.set_scheduled_compaction(Revision(at));
+            tables.set_finished_compaction(Revision(at));
+        }
+        drop(state);
+        self.truth().with_tables(tables)
+    }
+
+    fn require_there(&self) -> Result<(), Trouble> {
+        match self.lock().is_away {
+            true => Err(Trouble::Away { place: "the cluster".into(), why: "it went away".into() }),
+            false => Ok(()),
+        }
+    }
+
+    /// What a watch says next.
+    fn next(&self, era: u64, from: &mut i64) -> Option<Result<Seen, Trouble>> {
+        let mut state = self.lock();
+        if state.era != era || state.is_away {
+            return Some(Err(Trouble::Away { place: "a member".into(), why: "it was disconnected".into() }));
+        }
+        if state.compacted.is_some_and(|at| *from < at) {
+            return Some(Err(Trouble::Compacted { from: Revision(state.compacted.unwrap()) }));
+        }
+        let Whims { drops, loses, repeats, .. } = state.whims;
+        if state.random.random_ratio(drops, 1000) {
+            return Some(Err(Trouble::Away { place: "a member".into(), why: "it dropped the watch".into() }));
+        }
+        let start = state.records.partition_point(|record| record.at.main.0 < *from);
+        if start == state.records.len() {
+            return None;
+        }
+        let most = state.random.random_range(1..40).min(state.records.len() - start);
+        let is_cut = state.random.random_ratio(1, 3);
+        let mut end = start + most;
+        if !is_cut {
+            while end < state.records.len() && state.records[end].at.main == state.records[end - 1].at.main {
+                end += 1;
+            }
+        }
+        let is_partial = end < state.records.len() && state.records[end].at.main == state.records[end - 1].at.main;
+        let mut changes: Vec<Change> = state.records[start..end].iter().map(change).collect();
+        *from = state.records[end - 1].at.main.0 + 1;
+        if is_partial {
+            // The rest comes with the next answer; this one ends in the middle of a revision.
+            let main = state.records[end].at.main;
+            let rest: Vec<Change> =
+                state.records[end..].iter().take_while(|record| record.at.main == main).map(change).collect();
+            changes.extend(rest);
+        }
+        if changes.len() > 2 && state.random.random_ratio(loses, 1000) {
+            let lost = changes[1].revision;
+            changes.retain(|change| change.revision != lost);
+        }
+        if state.random.random_ratio(repeats, 1000) {
+            let again = changes[0].clone();
+            changes.push(again);
+        }
+        Some(Ok(Seen { cluster: state.id, revision: Revision(state.current), changes, is_partial: false }))
+    }
+}
+
+impl State {
+    fn transaction(&mut self) {
+        self.current += 1;
+        let main = self.current;
+        let changes = if self.random.random_ratio(1, 8) { self.random.random_range(2..6) } else { 1 };
+        let mut changed: Vec<String> = Vec::new();
+        for _ in 0..changes {
+            let key = format!("/registry/things/{:02}", self.random.random_range(0..40));
+            if changed.contains(&key) {
+                continue;
+            }
+            let sub = changed.len() as i64;
+            let is_deleted = self.keys.contains_key(&key) && self.random.random_ratio(1, 4);
+            let lease = if self.random.random_ratio(1, 10) { self.random.random_range(1..6) } else { 0 };
+            let value = format!("{key} at {main} {}", self.random.random::<u32>());
+            let mut record = KeyValue { key: key.as_bytes(), ..KeyValue::default() };
+            if is_deleted {
+                self.keys.remove(&key);
+            } else {
+                let (created, version) = self.keys.get(&key).copied().unwrap_or((main, 0));
+                self.keys.insert(key.clone(), (created, version + 1));
+                record.create_revision = Revision(created);
+                record.mod_revision = Revision(main);
+                record.version = version + 1;
+                record.value = value.as_bytes();
+                record.lease = LeaseId(lease);
+                if lease != 0 {
+                    self.leases.insert(lease, 60 + lease);
+                }
+            }
+            let mut encoded = Vec::new();
+            record.encode(&mut encoded);
+            let at = RevKey { main: Revision(main), sub, tombstone: is_deleted };
+            self.records.push(TailRecord { at, value: encoded });
+            changed.push(key);
+        }
+    }
+}
+
+fn change(record: &TailRecord) -> Change {
+    let value = KeyValue::parse(&record.value).unwrap();
+    let put = (!record.at.tombstone).then(|| PutChange {
+        value: Bytes::copy_from_slice(value.value),
+        created: value.create_revision,
+        version: value.version,
+        lease: value.lease,
+    });
+    Change { key: Bytes::copy_from_slice(value.key), revision: record.at.main, put }
+}
+
+/// The cluster as members see it.
+pub(crate) struct Scripted(pub(crate) Arc<Cluster>);
+
+#[async_trait]
+impl Live for Scripted {
+    async fn look(&self) -> Result<Sight, Trouble> {
+        self.0.require_there()?;
+        let state = self.0.lock();
+        let answer = MemberAnswer { leader: 1, revision: Revision(state.current), ..MemberAnswer::default() };
+        let member = |id: u64| MemberSight {
+            id,
+            name: format!("m{id}"),
+            client_urls: vec![],
+            peer_urls: vec![],
+            is_learner: false,
+            answer: Ok(answer.clone()),
+        };
+        Ok(Sight { cluster: state.id, version: Some("3.5.0".into()), members: (1..=3).map(member).collect() })
+    }
+
+    async fn current(&self, _: u64) -> Result<Revision, Trouble> {
+        self.0.require_there()?;
+        Ok(Revision(self.0.current()))
+    }
+
+    async fn watch(&self, _: u64, from: Revision) -> Result<Watching, Trouble> {
+        self.0.require_there()?;
+        let cluster = Arc::clone(&self.0);
+        let era = cluster.lock().era;
+        let changed = cluster.changed.subscribe();
+        let state = (cluster, changed, from.0);
+        let watching = stream::unfold(state, move |(cluster, mut changed, mut from)| async move {
+            loop {
+                changed.borrow_and_update();
+                if let Some(said) = cluster.next(era, &mut from) {
+                    return Some((said, (cluster, changed, from)));
+                }
+                let stalls = cluster.lock().whims.stalls;
+                let is_stalled = cluster.lock().random.random_ratio(stalls, 1000);
+                if is_stalled {
+                    tokio::time::sleep(Duration::from_millis(30)).await;
+                }
+                if tokio::time::timeout(Duration::from_millis(10), changed.changed()).await.is_err() {
+                    let state = cluster.lock();
+                    // Only if there is nothing to tell.
+                    if state.era == era && state.current < from {
+                        let seen = Seen { cluster: state.id, revision: Revision(state.current), ..Seen::default() };
+                        drop(state);
+                        return Some((Ok(seen), (cluster, changed, from)));
+                    }
+                }
+            }
+        });
+        Ok(watching.boxed())
+    }
+
+    async fn snapshot(&self, _: u64) -> Result<BoxStream<'static, Result<Bytes, Trouble>>, Trouble> {
+        self.0.require_there()?;
+        let cluster = Arc::clone(&self.0);
+        let bytes = tokio::task::spawn_blocking(move || {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("snapshot.db");
+            export(&cluster.as_it_is(), None, &Against::default(), &path, &mut |_| {}).unwrap();
+            std::fs::read(path).unwrap()
+        });
+        let pieces: Vec<_> =
+            bytes.await.unwrap().chunks(10_000).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
+        Ok(stream::iter(pieces).boxed())
+    }
+
+    async fn hash_kv(&self, _: u64, revision: Revision) -> Result<HashKv, Trouble> {
+        self.0.require_there()?;
+        hash_kv(&self.0.as_it_is(), Some(revision), None)
+            .map_err(|error| Trouble::Refused { place: "a member".into(), why: error.to_string() })
+    }
+
+    async fn leases(&self, _: u64) -> Result<Vec<LeaseId>, Trouble> {
+        Ok(self.0.lock().leases.keys().map(|id| LeaseId(*id)).collect())
+    }
+
+    async fn granted(&self, _: u64, lease: LeaseId) -> Result<Option<i64>, Trouble> {
+        Ok(self.0.lock().leases.get(&lease.0).copied())
+    }
+
+    async fn has(&self, _: u64, revision: Revision) -> Result<bool, Trouble> {
+        Ok(self.0.lock().compacted.is_none_or(|at| revision.0 >= at))
+    }
+
+    async fn auth_revision(&self, _: u64) -> Result<Option<u64>, Trouble> {
+        Ok(Some(self.0.lock().auth_revision))
+    }
+}

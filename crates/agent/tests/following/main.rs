@@ -1,0 +1,348 @@
+//! Following a cluster in bad weather: one seed, one history.
+//!
+//! A cluster is written to, compacted, restored to the past, and goes away. Its watches lose, repeat, drop and stall.
+//! Agents follow it, two at a time, and are killed and started again; the store fails, loses answers and goes away.
+//!
+//! Then everything heals, and what is compared is this: the archive ends where the cluster is, what was acknowledged can
+//! be restored, and every revision that the archive offers is the cluster's, by HashKV.
+//!
+//! `SIMULATION_SEED=7` runs that seed alone; a failure names it. `SIMULATION_SEEDS=1000` runs more than usual.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "these are tests"
+)]
+
+mod cluster;
+
+use std::env;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use agent::follow::order::Order;
+use agent::follow::progress::Progress;
+use agent::follow::spool::Spool;
+use agent::follow::{Follower, Rhythm};
+use agent::home::Home;
+use agent::pen::Pen;
+use agent::stop::Stopper;
+use archive::encryption::Keyring;
+use archive::fence::{Candidate, Instance, Terms};
+use archive::plan::{PlanError, Target, Wanted};
+use archive::point::At;
+use archive::{Epoch, Error, LineageId};
+use cluster::{Cluster, Scripted, Whims};
+use etcd_data::hash::hash_kv;
+use etcd_data::{Database, Revision};
+use jiff::Timestamp;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use store::{Memory, Patience, Retrying, Store};
+use testkit::faulty_store::{Faults, FaultyStore};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+const SEEDS: u64 = 30;
+
+/// An agent that runs.
+struct Running {
+    orders: mpsc::Sender<Order>,
+    stopper: Stopper,
+    progress: Progress,
+    task: JoinHandle<()>,
+}
+
+/// Everything of one seed.
+struct World {
+    random: StdRng,
+    cluster: Arc<Cluster>,
+    memory: Arc<dyn Store>,
+    faulty: Arc<FaultyStore>,
+    folder: tempfile::TempDir,
+    agents: [Option<Running>; 2],
+    started: u32,
+    /// What was acknowledged: in which history, up to where, and what the cluster was then.
+    acknowledged: Vec<(LineageId, Revision, Database)>,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let memory: Arc<dyn Store> = Arc::new(Memory::new());
+        let faults = Faults { longest_stall: Duration::from_millis(40), ..Faults::ROUGH };
+        let faulty = Arc::new(FaultyStore::new(Arc::clone(&memory), faults, seed));
+        Self {
+            random: StdRng::seed_from_u64(seed),
+            cluster: Cluster::new(seed),
+            memory,
+            faulty,
+            folder: tempfile::tempdir().unwrap(),
+            agents: [None, None],
+            started: 0,
+            acknowledged: Vec::new(),
+        }
+    }
+
+    async fn start(&mut self, which: usize) {
+        if self.agents[which].is_some() {
+            return;
+        }
+        self.started += 1;
+        let patience = Patience {
+            total: Duration::from_millis(300),
+            first_pause: Duration::from_millis(2),
+            ..Patience::default()
+        };
+        let store: Arc<dyn Store> = Arc::new(Retrying::new(Arc::clone(&self.faulty) as Arc<dyn Store>, patience));
+        let scratch = self.folder.path();
+        let Ok(home) = Home::find(store, Some("prod"), Arc::new(Keyring::new()), scratch, Timestamp::now()).await
+        else {
+            return;
+        };
+        // One that was killed may still be busy with it.
+        let Ok(spool) = Spool::open(&scratch.join(format!("spool-{which}"))) else { return };
+        let me = Candidate {
+            cluster: home.cluster.clone(),
+            holder: format!("agent {which}"),
+            instance: Instance(u128::from(self.started)),
+        };
+        let pen = Pen::take_up(home.clone(), me, Terms::lasting(Duration::from_millis(400)), Epoch(0));
+        let progress = Progress::default();
+        let rhythm = Rhythm {
+            seal_after: Duration::from_millis(5),
+            seal_bytes: 4000,
+            spool_bytes: 200_000,
+            anchor_every: Some(Duration::from_millis(30)),
+        };
+        let follower = Follower {
+            live: Arc::new(Scripted(Arc::clone(&self.cluster))),
+            home,
+            spool: Arc::new(spool),
+            rhythm,
+            // One that was killed cannot know that the cluster was restored meanwhile, and a person does.
+            replaces: true,
+            right: pen.right(),
+            progress: progress.clone(),
+        };
+        let (orders, taken) = mpsc::channel(4);
+        let stopper = Stopper::default();
+        let stop = stopper.stop_signal();
+        let task = tokio::spawn(async move {
+            follower.follow(taken, stop).await;
+            let _ = pen.lay_down().await;
+        });
+        self.log(format!("agent {which} begins"));
+        self.agents[which] = Some(Running { orders, stopper, progress, task });
+    }
+
+    /// Asks whoever follows to seal everything; notes what was acknowledged.
+    async fn seal(&mut self, patience: Duration) -> Option<Revision> {
+        let until = Instant::now() + patience;
+        while Instant::now() < until {
+            for which in 0..2 {
+                let Some(running) = &self.agents[which] else { continue };
+                let (asked, answer) = oneshot::channel();
+                if running.orders.send(Order::Seal(asked)).await.is_err() {
+                    continue;
+                }
+                if let Ok(Ok(Ok(revision))) = tokio::time::timeout(until - Instant::now().min(until), answer).await {
+                    let lineage = running.progress.standing().borrow().lineage.clone().unwrap();
+                    let truth = self.cluster.truth();
+                    self.log(format!("agent {which} acknowledged {revision} of {lineage}"));
+                    self.acknowledged.push((lineage, revision, truth));
+                    return Some(revision);
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        None
+    }
+
+    fn log(&self, what: String) {
+        if env::var("SIMULATION_SEED").is_ok() {
+            println!("{what}");
+        }
+    }
+
+    async fn turn(&mut self) {
+        match self.random.random_range(0..100) {
+            0..50 => self.cluster.write(self.random.random_range(1..30)),
+            50..58 => drop(self.seal(Duration::from_millis(100)).await),
+            58..63 => self.cluster.compact(self.random.random_range(0..60)),
+            63..68 => {
+                let which = self.random.random_range(0..2);
+                self.start(which).await;
+            }
+            68..72 => {
+                let which = self.random.random_range(0..2);
+                if let Some(running) = self.agents[which].take() {
+                    running.task.abort();
+                    self.log(format!("agent {which} is killed"));
+                    let _ = running.task.await;
+                }
+            }
+            72..74 => {
+                let which = self.random.random_range(0..2);
+                if let Some(running) = self.agents[which].take() {
+                    running.stopper.stop();
+                    running.task.await.unwrap();
+                }
+            }
+            74..78 => self.faulty.cut_off(self.random.random_ratio(1, 2)),
+            78..81 => self.cluster.goes_away(self.random.random_ratio(1, 3)),
+            81..82 => self.cluster.change_users(),
+            82..83 => {
+                let current = self.cluster.current();
+                let back = self.random.random_range(0..30).min(current - 1);
+                let new_id = self.random.random_ratio(1, 2);
+                self.cluster.restore_to(current - back, new_id);
+                self.log(format!("the cluster went back from {current} by {back}, new id: {new_id}"));
+            }
+            83..86 => self.cluster.whims(match self.random.random_range(0..3) {
+                0 => Whims::default(),
+                1 => Whims { drops: 30, loses: 20, repeats: 10, stalls: 100 },
+                _ => Whims { drops: 200, ..Whims::default() },
+            }),
+            _ => tokio::time::sleep(Duration::from_millis(self.random.random_range(1..15))).await,
+        }
+    }
+
+    /// Everything heals: the archive has to end where the cluster is.
+    async fn heal(&mut self) {
+        self.faulty.cut_off(false);
+        self.cluster.goes_away(false);
+        self.cluster.whims(Whims::default());
+        while self.agents[0].is_none() {
+            self.start(0).await;
+            tokio::task::yield_now().await;
+        }
+        let current = self.cluster.current();
+        let reached = self.seal(Duration::from_secs(30)).await;
+        let told = |running: &Running| format!("{:?}", *running.progress.standing().borrow());
+        let standing: Vec<String> = self.agents.iter().flatten().map(told).collect();
+        assert_eq!(reached, Some(Revision(current)), "{standing:#?}");
+        for running in self.agents.iter_mut().filter_map(Option::take) {
+            running.stopper.stop();
+            running.task.await.unwrap();
+        }
+    }
+
+    /// Compares what the archive offers with the cluster. Gives how many points were compared.
+    async fn compare(&mut self) -> usize {
+        let home = Home::find(
+            Arc::clone(&self.memory),
+            Some("prod"),
+            Arc::new(Keyring::new()),
+            self.folder.path(),
+            Timestamp::now(),
+        );
+        let home = home.await.unwrap();
+        let acknowledged = std::mem::take(&mut self.acknowledged);
+        let (truth, current) = (self.cluster.truth(), self.cluster.current());
+        let drawn: Vec<i64> = (0..30).map(|_| self.random.random_range(1..=current)).collect();
+        home.with(move |archive, home| {
+            let newest = same(archive, &home.scratch, &Wanted::default(), &At::Latest, &truth).unwrap();
+            assert_eq!(newest, Revision(current), "the newest point is where the cluster is");
+            let mut compared = 1;
+            for (lineage, revision, truth) in &acknowledged {
+                let wanted = Wanted { lineage: Some(lineage.clone()), target: Target::Latest };
+                let found = same(archive, &home.scratch, &wanted, &At::Revision(*revision), truth);
+                assert_eq!(found.unwrap(), *revision, "what was acknowledged in {lineage}");
+                compared += 1;
+            }
+            // Of the history that goes on, and those that it came from: others had their own truth.
+            let lineage = archive.catalogue().histories.last().and_then(|history| history.lineage.clone());
+            for revision in drawn {
+                let wanted = Wanted { lineage: lineage.clone(), target: Target::Latest };
+                match same(archive, &home.scratch, &wanted, &At::Revision(Revision(revision)), &truth) {
+                    Ok(_) => compared += 1,
+                    // A hole that has a name is no lie.
+                    Err(Error::Plan(PlanError::Hole { .. } | PlanError::Before { .. })) => {}
+                    Err(error) => panic!("revision {revision}: {error}"),
+                }
+            }
+            Ok(compared)
+        })
+        .await
+        .unwrap()
+    }
+}
+
+/// Restores `at`, and compares it with the cluster that was never compacted.
+fn same(
+    archive: &archive::archive::Archive,
+    scratch: &Path,
+    wanted: &Wanted,
+    at: &At,
+    truth: &Database,
+) -> Result<Revision, Error> {
+    let agreed = archive.agree(wanted, at, scratch)?;
+    let point = archive.open_whole(&agreed, scratch)?;
+    let found = hash_kv(&point.database, Some(point.revision), None).unwrap();
+    let expected = hash_kv(truth, Some(point.revision), found.compact_revision).unwrap();
+    let told = |history: &archive::History| {
+        let lineage = history.lineage.clone().unwrap();
+        format!("{lineage} from {:?}", archive.parent(&lineage))
+    };
+    let lineages: Vec<String> = archive.catalogue().histories.iter().map(told).collect();
+    let (revision, plan) = (point.revision, &agreed.plan);
+    if found.hash != expected.hash {
+        let from = found.compact_revision.unwrap_or_default().next();
+        let range = etcd_data::database::RevisionRange { from, to: revision };
+        let all = |database: &Database| {
+            let mut records = Vec::new();
+            let seen = database.visit(range, |record| {
+                records.push((record.at, String::from_utf8_lossy(record.value).into_owned()));
+                Ok::<_, etcd_data::Error>(std::ops::ControlFlow::Continue(()))
+            });
+            seen.map(|()| records).unwrap()
+        };
+        let (ours, theirs) = (all(&point.database), all(truth));
+        println!("{} records, {} in truth", ours.len(), theirs.len());
+        let differing = ours.iter().zip(&theirs).filter(|(a, b)| a != b).take(5);
+        differing.for_each(|(a, b)| println!("{a:?}\n{b:?}"));
+    }
+    assert_eq!(found.hash, expected.hash, "HashKV at {at} ({revision}), {lineages:#?}\n{plan}");
+    if let Some(anchor) = point.anchor() {
+        let found = hash_kv(&point.database, Some(anchor.revision), anchor.compact_revision).unwrap();
+        assert_eq!(found.hash, anchor.hash, "the anchor at {}", anchor.revision);
+    }
+    Ok(point.revision)
+}
+
+async fn run(seed: u64) -> (usize, u64) {
+    let mut world = World::new(seed);
+    world.cluster.write(1);
+    world.start(0).await;
+    let turns = world.random.random_range(30..90);
+    for _ in 0..turns {
+        world.turn().await;
+    }
+    world.heal().await;
+    let compared = world.compare().await;
+    (compared, world.faulty.injected().total())
+}
+
+#[test]
+fn whatever_happens_the_archive_ends_where_the_cluster_is_and_tells_no_lies() {
+    let only = env::var("SIMULATION_SEED").ok().map(|seed| seed.parse::<u64>().unwrap());
+    let seeds = env::var("SIMULATION_SEEDS").map_or(SEEDS, |seeds| seeds.parse().unwrap());
+    let seeds = only.map_or(0..seeds, |seed| seed..seed + 1);
+    let (mut points, mut faults, count) = (0, 0, seeds.end - seeds.start);
+    for seed in seeds {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let done = catch_unwind(AssertUnwindSafe(|| runtime.block_on(run(seed))));
+        let (compared, injected) = done.unwrap_or_else(|panic| {
+            println!("SIMULATION_SEED={seed} runs this one alone");
+            resume_unwind(panic)
+        });
+        points += compared;
+        faults += injected;
+    }
+    println!("{count} histories, {points} points compared, {faults} faults of the store");
+}

@@ -1,0 +1,177 @@
+//! `refloat agent`
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::agent::follow::Rhythm;
+use ::agent::follow::etcd::Etcd;
+use ::agent::http::looks::restorer::Restorer;
+use ::agent::http::looks::shelf::Shelf;
+use ::agent::http::looks::{self, Looks};
+use ::agent::http::{HttpError, Limits, Listener, Routes, Tls, page, published, serve};
+use ::agent::run::{Agent, Settings};
+use ::agent::sidecar::NoMember;
+use ::agent::upkeep::Schedule;
+use archive::fence::Terms;
+use archive::retention::{Generations, Policy, Rule};
+use etcd_data::Kind;
+use jiff::SignedDuration;
+use tokio::sync::watch;
+
+use crate::duration::{parse_bytes, parse_duration, parse_wait};
+use crate::etcd_args::EtcdArgs;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::home_args::HomeArgs;
+use crate::logs::LogArgs;
+use crate::runtime::{holder, runtime, stop_signal};
+use crate::server_args::GuardArgs;
+use crate::source::{Location, parser};
+use crate::ui::Ui;
+
+/// Follows a live etcd for good: every change is sealed in the archive within seconds
+///
+/// Several agents may follow one cluster: one writes, and another takes over when it is gone.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Where the archive is: a folder that is there, `s3://…`, `gs://…` or `az://…`
+    #[arg(value_name = "ARCHIVE", value_parser = parser(), env = "REFLOAT_ARCHIVE")]
+    archive: Location,
+    #[command(flatten)]
+    etcd: EtcdArgs,
+    #[command(flatten)]
+    home: HomeArgs,
+    #[command(flatten)]
+    follow: FollowArgs,
+    /// What it calls itself, as others see who writes; this machine and process if not given
+    #[arg(long, value_name = "NAME", env = "POD_NAME")]
+    name: Option<String>,
+    /// How long others wait before they take over when it is gone
+    #[arg(long, value_name = "SPAN", default_value = "8s", value_parser = parse_wait)]
+    takeover: Duration,
+    /// Where its page, its state and its metrics are served
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8379")]
+    listen: SocketAddr,
+    #[command(flatten)]
+    guard: GuardArgs,
+    #[command(flatten)]
+    log: LogArgs,
+}
+
+/// When what is sealed and kept.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "When")]
+pub struct FollowArgs {
+    /// How long a change waits at the most before it is sealed
+    #[arg(long, value_name = "SPAN", default_value = "5s", value_parser = parse_wait)]
+    seal_after: Duration,
+    /// The folder for what is sealed while the store is away
+    #[arg(long, value_name = "DIR")]
+    pub spool: Option<PathBuf>,
+    /// How many bytes may wait there; beyond that nothing more is taken from etcd
+    #[arg(long, value_name = "BYTES", default_value = "4GiB", value_parser = parse_bytes)]
+    spool_limit: u64,
+    /// How often all members are asked for the hash of what they have
+    #[arg(long, value_name = "SPAN", default_value = "1h", value_parser = parse_wait)]
+    anchor_every: Duration,
+    /// Every moment of this last span of time stays restorable
+    #[arg(long, value_name = "SPAN", default_value = "7d", value_parser = parse_duration)]
+    window: SignedDuration,
+    /// After that, the newest full of each of so many days
+    #[arg(long, value_name = "COUNT", default_value = "30")]
+    daily: u32,
+    /// Delete nothing, however old
+    #[arg(long, conflicts_with_all = ["window", "daily"])]
+    keep_all: bool,
+}
+
+/// Follows it.
+pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
+    args.log.begin()?;
+    let access = args.etcd.access()?;
+    let listener = listen(args.listen)?;
+    let guard = args.guard.guard()?;
+    let runtime = runtime()?;
+    let done = runtime.block_on(async {
+        let home = args.home.find(&args.archive, None).await?;
+        let live = Arc::new(Etcd::at(args.etcd.endpoints.clone(), access));
+        let settings = Settings {
+            name: args.name.clone().unwrap_or_else(|| holder("agent")),
+            rhythm: args.follow.rhythm(),
+            schedule: args.follow.schedule(),
+            terms: Terms::lasting(args.takeover),
+            spool: args.home.spool(&home, args.follow.spool.as_deref()),
+            replaces: args.home.replaces,
+            restoring: watch::Sender::default().subscribe(),
+        };
+        let agent = begin(live, home, settings)?;
+        let address = listener.address().map_or_else(|_| args.listen.to_string(), |address| address.to_string());
+        ui.line(format!("following into {}; http://{address} tells how it is", agent.home.store.place()))?;
+        ui.finish()?;
+        let routes = routes(&agent, None);
+        serve(listener, None::<Tls>, &guard, Limits::default(), routes, stop_signal()?)
+            .await
+            .map_err(|error| Failure::because(Kind::Unavailable, "cannot serve", &error))?;
+        agent.stop().await.map_err(|error| Failure::because(error.kind(), "stopping", &error))?;
+        Ok(Exit::Success)
+    });
+    // What still reads or writes then is given up: whatever it was about is done again.
+    runtime.shutdown_timeout(Duration::from_secs(2));
+    done
+}
+
+/// Takes the port, before anything else is done.
+pub fn listen(address: SocketAddr) -> Result<Listener, Failure> {
+    Listener::bind(address).map_err(|error: HttpError| {
+        Failure::because(error.kind(), error.to_string(), &error).hint("--listen names another address")
+    })
+}
+
+/// Begins to follow.
+pub fn begin(live: Arc<Etcd>, home: agent::home::Home, settings: Settings) -> Result<Agent, Failure> {
+    use ::agent::follow::spool::SpoolError;
+
+    Agent::begin(live, home, settings).map_err(|error| match &error {
+        SpoolError::InUse { .. } => {
+            Failure::new(Kind::Conflict, error.to_string()).hint("--spool gives this one a folder of its own")
+        }
+        SpoolError::Disk { source, .. } => {
+            Failure::because(etcd_data::error::kind_of(source), error.to_string(), source)
+        }
+    })
+}
+
+/// What an agent serves.
+pub fn routes(agent: &Agent, restorer: Option<Arc<dyn Restorer>>) -> Routes {
+    let home = agent.home.clone();
+    let scratch = home.scratch.clone();
+    let shelf = Shelf::new(Box::new(move || home.open()), scratch);
+    let looks = Looks::new(agent.status.clone(), shelf, restorer);
+    let own =
+        Routes { open: page::router(), reading: looks::reading(Arc::clone(&looks)), changing: looks::changing(looks) };
+    published::routes(Arc::new(NoMember), Arc::new(agent.sidecar())).merge(own)
+}
+
+impl FollowArgs {
+    /// When what is sealed.
+    pub fn rhythm(&self) -> Rhythm {
+        Rhythm {
+            seal_after: self.seal_after,
+            spool_bytes: self.spool_limit,
+            anchor_every: Some(self.anchor_every),
+            ..Rhythm::default()
+        }
+    }
+
+    /// What is done to the archive when.
+    pub fn schedule(&self) -> Schedule {
+        let days = Generations { daily: self.daily, ..Generations::default() };
+        let rules = match self.keep_all {
+            true => Vec::new(),
+            false => vec![Rule::Window(self.window), Rule::Generations(days)],
+        };
+        Schedule { retention: Policy { rules, ..Policy::default() }, ..Schedule::default() }
+    }
+}

@@ -1,0 +1,269 @@
+//! `refloat standalone`
+
+use std::ffi::OsString;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::agent::follow::etcd::Etcd;
+use ::agent::http::looks::restorer::Restorer;
+use ::agent::http::{Guard, Limits, Tls, serve};
+use ::agent::run::{Agent, Settings};
+use ::agent::standalone::bring_back::Bringing;
+use ::agent::standalone::{Life, TendError, Tended};
+use ::agent::start::Setup;
+use ::agent::start::archived::ArchivePlace;
+use ::agent::start::place::Place;
+use ::agent::start::policy::Policy;
+use ::agent::stop::Stopper;
+use archive::archive::Which;
+use archive::fence::Terms;
+use etcd_data::Kind;
+use etcd_data::error::kind_of;
+use etcd_rpc::{Access, Endpoint};
+use tokio::sync::{mpsc, watch};
+
+use crate::commands::agent::{FollowArgs, begin, listen, routes};
+use crate::commands::launch::launcher;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::home_args::HomeArgs;
+use crate::logs::LogArgs;
+use crate::runtime::{holder, runtime, stop_signal};
+use crate::source::{Location, parser};
+use crate::ui::Ui;
+
+/// Runs etcd on this machine with everything that keeps it recoverable: agent, archive and page
+///
+/// Everything is kept in one folder. It is started again where it was; a database that is gone or damaged is brought back from
+/// the archive.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Where everything is kept
+    #[arg(long, value_name = "DIR", env = "REFLOAT_DIR")]
+    dir: Option<PathBuf>,
+    /// Where the archive is, if not in that folder: another folder that is there, `s3://…`, `gs://…` or `az://…`
+    #[arg(long, value_name = "ARCHIVE", value_parser = parser())]
+    archive: Option<Location>,
+    /// The etcd to run
+    #[arg(long, value_name = "PROGRAM", default_value = "etcd", env = "REFLOAT_ETCD")]
+    etcd: OsString,
+    /// Follow an etcd that runs already, and start none; several with commas between
+    #[arg(long, value_name = "URL", value_delimiter = ',', conflicts_with_all = ["etcd", "client_port", "peer_port"])]
+    endpoints: Vec<Endpoint>,
+    /// The port on which etcd serves its clients, on this machine only
+    #[arg(long, value_name = "PORT", default_value = "2379")]
+    client_port: u16,
+    /// The port for its peers, of which there are none
+    #[arg(long, value_name = "PORT", default_value = "2380")]
+    peer_port: u16,
+    /// Where the page is served
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8379")]
+    listen: SocketAddr,
+    #[command(flatten)]
+    follow: FollowArgs,
+    #[command(flatten)]
+    home: HomeArgs,
+    #[command(flatten)]
+    log: LogArgs,
+}
+
+/// Runs it until it is told to stop.
+pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
+    args.log.begin()?;
+    // What would stop it later is refused before anything is touched.
+    let listener = listen(args.listen)?;
+    let runs_etcd = args.endpoints.is_empty();
+    let program = runs_etcd.then(|| args.program()).transpose()?;
+    let dir = args.dir()?;
+    let lock = lock(&dir)?;
+    let archive = args.archive_in(&dir)?;
+    let runtime = runtime()?;
+    let done = runtime.block_on(async {
+        let home = args.home.find(&archive, None).await?;
+        let stopper = Stopper::default();
+        let (orders, taken) = mpsc::channel(1);
+        let (lives, mut life) = watch::channel(Life::default());
+        let tended = program.map(|program| args.tended(program, &dir, &home));
+        let here = tended.as_ref().map(Tended::here);
+        let mut tending = Box::pin(async {
+            match tended {
+                Some(tended) => tended.tend(taken, lives, stopper.stop_signal()).await,
+                None => std::future::pending().await,
+            }
+        });
+        if runs_etcd {
+            tokio::select! {
+                ended = &mut tending => return Err(tend_failure(ended)),
+                _ = life.wait_for(|life| *life == Life::Running) => {}
+            }
+        }
+        let live = Arc::new(Etcd::at(args.endpoints()?, Access::default()));
+        let (restoring, told) = watch::channel(None);
+        let settings = Settings {
+            name: holder("standalone"),
+            rhythm: args.follow.rhythm(),
+            schedule: args.follow.schedule(),
+            terms: Terms::default(),
+            spool: args.follow.spool.clone().unwrap_or_else(|| dir.join("spool")),
+            replaces: args.home.replaces,
+            restoring: told,
+        };
+        let agent = begin(live, home, settings)?;
+        let restorer = here.map(|here| {
+            let (home, standing) = (agent.home.clone(), agent.standing.clone());
+            Arc::new(Bringing { home, here, orders, standing, told: Arc::new(restoring) }) as Arc<dyn Restorer>
+        });
+        args.say(ui, &dir, &agent)?;
+        // Nobody but this machine can ask, and not even a page of somebody else in its browser.
+        let guard = Guard { changes_are_open: args.listen.ip().is_loopback(), ..Guard::default() };
+        let routes = routes(&agent, restorer);
+        let serving = serve(listener, None::<Tls>, &guard, Limits::default(), routes, stop_signal()?);
+        let served = tokio::select! {
+            served = serving => served.map_err(|error| Failure::because(Kind::Unavailable, "cannot serve", &error)),
+            ended = &mut tending => Err(tend_failure(ended)),
+        };
+        // What etcd has is sealed first.
+        let stopped = agent.stop().await;
+        stopper.stop();
+        if runs_etcd && served.is_ok() {
+            tending.await.map_err(|error| tend_failure(Err(error)))?;
+        }
+        served?;
+        stopped.map_err(|error| Failure::because(error.kind(), "stopping", &error))?;
+        Ok(Exit::Success)
+    });
+    runtime.shutdown_timeout(Duration::from_secs(2));
+    drop(lock);
+    done
+}
+
+impl Args {
+    fn program(&self) -> Result<OsString, Failure> {
+        for port in [self.client_port, self.peer_port] {
+            // etcd would say so too, and later.
+            TcpListener::bind(("127.0.0.1", port)).map_err(|error| {
+                let failure = Failure::because(kind_of(&error), format!("port {port} is not free"), &error);
+                failure.hint(format!(
+                    "if an etcd runs there, `--endpoints http://127.0.0.1:{port}` follows it; otherwise --client-port and \
+                     --peer-port name others"
+                ))
+            })?;
+        }
+        let found = ::agent::supervise::find(&self.etcd).map(PathBuf::into_os_string);
+        found.ok_or_else(|| {
+            Failure::new(Kind::Missing, format!("there is no program {}", self.etcd.display()))
+                .hint("--etcd names one; `make run` gets one; --endpoints follows one that runs already")
+        })
+    }
+
+    fn dir(&self) -> Result<PathBuf, Failure> {
+        let usual = || {
+            let home = std::env::var_os("HOME").map(PathBuf::from)?;
+            let data = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+            Some(data.unwrap_or_else(|| home.join(".local/share")).join("refloat"))
+        };
+        let unknown =
+            || Failure::new(Kind::Usage, "nothing says where to keep everything").hint("--dir names a folder");
+        let dir = self.dir.clone().or_else(usual).ok_or_else(unknown)?;
+        let dir = std::path::absolute(&dir).unwrap_or(dir);
+        std::fs::create_dir_all(&dir).map_err(|error| cannot("use the folder", &dir, &error))?;
+        Ok(dir)
+    }
+
+    fn archive_in(&self, dir: &Path) -> Result<Location, Failure> {
+        if let Some(archive) = &self.archive {
+            return Ok(archive.clone());
+        }
+        let archive = dir.join("archive");
+        std::fs::create_dir_all(&archive).map_err(|error| cannot("use the folder", &archive, &error))?;
+        Ok(Location::Path(archive))
+    }
+
+    fn endpoints(&self) -> Result<Vec<Endpoint>, Failure> {
+        if !self.endpoints.is_empty() {
+            return Ok(self.endpoints.clone());
+        }
+        let endpoint = self.client_url().parse();
+        Ok(vec![endpoint.map_err(|error| Failure::because(Kind::Usage, "no endpoint", &error))?])
+    }
+
+    fn client_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.client_port)
+    }
+
+    fn tended(&self, program: OsString, dir: &Path, home: &::agent::home::Home) -> Tended {
+        let peer = format!("http://127.0.0.1:{}", self.peer_port);
+        let which = Which { cluster: Some(home.cluster.name.clone()), layout: None };
+        let archive = ArchivePlace { store: Arc::clone(&home.store), which, keyring: Some(Arc::clone(&home.keyring)) };
+        let place = Place {
+            cluster: home.cluster.name.clone(),
+            name: "standalone".into(),
+            initial_cluster: format!("standalone={peer}"),
+            peer_urls: vec![peer],
+            token: home.cluster.id.to_string(),
+            data_dir: dir.join("etcd"),
+            wal_dir: None,
+            namespace: None,
+        };
+        let setup = Setup {
+            place,
+            policy: Policy::default(),
+            archive: Some(archive),
+            endpoints: Vec::new(),
+            access: Access::default(),
+            scratch: Some(home.scratch.clone()),
+        };
+        Tended { program, launcher: launcher(), client_url: self.client_url(), setup, log: dir.join("etcd.log") }
+    }
+
+    fn say(&self, ui: &mut Ui, dir: &Path, agent: &Agent) -> Result<(), Failure> {
+        let endpoints: Vec<String> = self.endpoints()?.iter().map(ToString::to_string).collect();
+        let endpoints = endpoints.join(",");
+        let place = agent.home.store.place();
+        ui.line(format!("etcd      {endpoints}"))?;
+        ui.line(format!("archive   {place}"))?;
+        ui.line(format!("page      http://{}", self.listen))?;
+        let archive = place.strip_prefix("file://").unwrap_or(place);
+        ui.line(format!(
+            "\nEvery change is in the archive within {} s. Try, in another terminal:\n\n  etcdctl --endpoints={endpoints} put \
+             /greeting hello\n  refloat history {archive} /greeting\n\nCtrl-C stops; what is in {} is gone on with.",
+            self.follow.rhythm().seal_after.as_secs_f32(),
+            dir.display()
+        ))?;
+        ui.finish()?;
+        Ok(())
+    }
+}
+
+/// The folder is used by one at a time.
+fn lock(dir: &Path) -> Result<std::fs::File, Failure> {
+    let path = dir.join("lock");
+    let file = std::fs::File::create(&path).map_err(|error| cannot("use", &path, &error))?;
+    file.try_lock().map_err(|_| {
+        Failure::new(Kind::Conflict, format!("{} is used by another refloat", dir.display()))
+            .hint("--dir names another folder")
+    })?;
+    Ok(file)
+}
+
+fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Failure {
+    Failure::because(kind_of(error), format!("cannot {what} {}", path.display()), error)
+}
+
+fn tend_failure(ended: Result<(), TendError>) -> Failure {
+    match ended {
+        Ok(()) => Failure::new(Kind::Unavailable, "etcd has ended"),
+        Err(error) => {
+            let failure = Failure::new(Kind::Unavailable, ::agent::standalone::why(&error));
+            match error {
+                TendError::Stopped(_) => {
+                    failure.hint("nothing was changed; docs/start-of-a-member.md tells what leads on")
+                }
+                TendError::Ends { .. } => failure.hint("nothing was changed"),
+                _ => failure,
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! How a live etcd is reached. No secret is ever the value of a flag.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use etcd_data::Kind;
+use etcd_rpc::{Access, Endpoint, Login, RpcError, Tls, Verify};
+
+use crate::archive_args::read_secret;
+use crate::duration::parse_wait;
+use crate::failure::Failure;
+
+/// How a live etcd is reached.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "etcd")]
+pub struct EtcdArgs {
+    /// Where etcd serves its clients, as in https://10.0.0.1:2379; several with commas between. Members that are not named
+    /// are found through those that are
+    #[arg(
+        long,
+        value_name = "URL",
+        value_delimiter = ',',
+        env = "ETCDCTL_ENDPOINTS",
+        default_value = "http://127.0.0.1:2379"
+    )]
+    pub endpoints: Vec<Endpoint>,
+    #[command(flatten)]
+    access: AccessArgs,
+}
+
+/// Certificates, and who we are.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "etcd")]
+pub struct AccessArgs {
+    /// The authorities whose certificates are believed, as PEM
+    #[arg(long, value_name = "FILE", alias = "etcd-cacert", env = "ETCDCTL_CACERT")]
+    cacert: Option<PathBuf>,
+    /// The certificate that is shown to etcd
+    #[arg(long, value_name = "FILE", requires = "key", env = "ETCDCTL_CERT")]
+    cert: Option<PathBuf>,
+    /// The key of that certificate
+    #[arg(long, value_name = "FILE", requires = "cert", env = "ETCDCTL_KEY")]
+    key: Option<PathBuf>,
+    /// For whom the certificates of members have to be, if not for their hosts
+    #[arg(long, value_name = "NAME")]
+    etcd_server_name: Option<String>,
+    /// Believe whoever answers to be etcd
+    #[arg(long)]
+    insecure_skip_etcd_verify: bool,
+    /// The user, where etcd asks for one
+    #[arg(long, value_name = "NAME", requires = "etcd_password_file")]
+    etcd_username: Option<String>,
+    /// A file with the user's password
+    #[arg(long, value_name = "FILE", requires = "etcd_username")]
+    etcd_password_file: Option<PathBuf>,
+    /// How long an answer may take
+    #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = parse_wait)]
+    etcd_timeout: Duration,
+}
+
+impl EtcdArgs {
+    /// How members are reached.
+    pub fn access(&self) -> Result<Access, Failure> {
+        self.access.access(self.endpoints.iter().any(Endpoint::is_https))
+    }
+}
+
+impl AccessArgs {
+    /// How members are reached, with TLS if `uses_tls`.
+    pub fn access(&self, uses_tls: bool) -> Result<Access, Failure> {
+        if !uses_tls && (self.cacert.is_some() || self.cert.is_some()) {
+            let message = "certificates are given for etcd, and no endpoint is https";
+            return Err(Failure::new(Kind::Usage, message).hint("--endpoints https://… uses them"));
+        }
+        let login = match (&self.etcd_username, &self.etcd_password_file) {
+            (Some(user), Some(file)) => Some(Login::new(user.clone(), read_secret(file)?)),
+            _ => None,
+        };
+        let tls = uses_tls.then(|| Tls {
+            ca: self.cacert.clone(),
+            certificate: self.cert.clone(),
+            key: self.key.clone(),
+            server_name: self.etcd_server_name.clone(),
+            verify: if self.insecure_skip_etcd_verify { Verify::Nothing } else { Verify::Everything },
+        });
+        let mut access = Access { tls, login, ..Access::default() };
+        access.deadlines.answer = self.etcd_timeout;
+        Ok(access)
+    }
+}
+
+/// Why etcd did not answer, and what to do about it.
+pub fn rpc_failure(error: &RpcError) -> Failure {
+    use etcd_rpc::Fault;
+
+    let kind = match &error.fault {
+        Fault::WrongPassword | Fault::LoginNeeded | Fault::Denied => Kind::Denied,
+        Fault::Unsupported => Kind::Unsupported,
+        Fault::NotEtcd { .. } => Kind::Usage,
+        _ => Kind::Unavailable,
+    };
+    let failure = Failure::because(kind, format!("{}: {}", error.endpoint, error.action), &error.fault);
+    match &error.fault {
+        Fault::LoginNeeded | Fault::WrongPassword => {
+            failure.hint("--etcd-username and --etcd-password-file say who asks")
+        }
+        Fault::Denied => failure.hint("the user needs the role root, or read permission for the whole key space"),
+        Fault::NotEtcd { .. } => failure.hint("--endpoints names where etcd serves its clients, mostly port 2379"),
+        Fault::Tls(_) => {
+            failure.hint("--cacert, --cert and --key name the certificates; --etcd-server-name whom they are for")
+        }
+        _ => failure,
+    }
+}

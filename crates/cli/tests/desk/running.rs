@@ -1,0 +1,119 @@
+//! `refloat` as a process that goes on until it is told to stop.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+const LONG: Duration = Duration::from_secs(90);
+
+/// A process that runs. Dropped, it is killed.
+pub(crate) struct Running {
+    process: Child,
+    log: PathBuf,
+    page: SocketAddr,
+}
+
+impl Running {
+    /// Starts `refloat` with `args`, which serves its page at `page` and logs to `log`.
+    pub(crate) fn start(args: &[&str], page: SocketAddr, log: &Path) -> Self {
+        let file = fs::File::options().create(true).append(true).open(log).unwrap();
+        let process = Command::new(env!("CARGO_BIN_EXE_refloat"))
+            .args(args)
+            .args(["--listen", &page.to_string()])
+            .stdin(Stdio::null())
+            .stdout(file.try_clone().unwrap())
+            .stderr(file)
+            .spawn()
+            .unwrap();
+        Self { process, log: log.into(), page }
+    }
+
+    /// Waits until what it tells of itself satisfies `is_so`.
+    pub(crate) fn until(&mut self, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + LONG;
+        let mut last = Value::Null;
+        while Instant::now() < deadline {
+            if let Some(status) = self.status() {
+                if is_so(&status) {
+                    return status;
+                }
+                last = status;
+            }
+            if let Some(status) = self.process.try_wait().unwrap() {
+                panic!("it ended with {status} before {what}:\n{}", self.said());
+            }
+            sleep(Duration::from_millis(20));
+        }
+        panic!("never {what}: {last:#}\n{}", self.said());
+    }
+
+    /// Waits until everything up to `revision` is in the archive.
+    pub(crate) fn until_sealed(&mut self, revision: i64) -> Value {
+        let is_sealed = |status: &Value| status["recoverable"]["revision"].as_i64() >= Some(revision);
+        self.until(&format!("revision {revision} is sealed"), is_sealed)
+    }
+
+    fn status(&self) -> Option<Value> {
+        let mut stream = TcpStream::connect_timeout(&self.page, Duration::from_secs(1)).ok()?;
+        let request = format!("GET /api/v1/status HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.page);
+        stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+        stream.write_all(request.as_bytes()).ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        let (_, body) = answer.split_once("\r\n\r\n")?;
+        let begin = body.find('{')?;
+        let end = body.rfind('}')?;
+        serde_json::from_str(body.get(begin..=end)?).ok()
+    }
+
+    /// Kills it, as a power cut would.
+    pub(crate) fn kill(mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// Asks it to stop, as Ctrl-C does, and waits for that.
+    pub(crate) fn stop(mut self) -> ExitStatus {
+        kill_process(Pid::from_child(&self.process), Signal::INT).unwrap();
+        let deadline = Instant::now() + LONG;
+        while Instant::now() < deadline {
+            if let Some(status) = self.process.try_wait().unwrap() {
+                return status;
+            }
+            sleep(Duration::from_millis(20));
+        }
+        panic!("it does not stop:\n{}", self.said());
+    }
+
+    /// Everything that it printed and logged.
+    pub(crate) fn said(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Runs `refloat` to its end.
+pub(crate) fn refloat(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_refloat")).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+/// The same, where it has to succeed. Gives what it printed.
+pub(crate) fn succeed(args: &[&str]) -> String {
+    let output = refloat(args);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "refloat {args:?} ended with {}:\n{said}", output.status);
+    String::from_utf8(output.stdout).unwrap()
+}

@@ -1,0 +1,205 @@
+//! Agents and backups as people run them, on real members of every version.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
+
+#[path = "desk/running.rs"]
+mod running;
+
+use std::path::Path;
+
+use running::{Running, refloat, succeed};
+use serde_json::Value;
+use testkit::{Client, Etcd, Member, MemberPorts, Port, Version};
+
+/// What a live member had at a revision.
+struct Truth {
+    revision: i64,
+    hash: u32,
+}
+
+fn truth(client: &Client) -> Truth {
+    let revision = client.status().unwrap().revision;
+    Truth { revision, hash: client.hash_kv(revision).unwrap().hash }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Compares a point of an archive with what the cluster had.
+fn require(archive: &Path, truth: &Truth) {
+    let at = truth.revision.to_string();
+    let found: Value = serde_json::from_str(&succeed(&["hashkv", text(archive), "--at", &at, "-o", "json"])).unwrap();
+    assert_eq!(found["hash"].as_u64(), Some(u64::from(truth.hash)), "HashKV at {at}");
+}
+
+fn etcd(version: Version, folder: &Path) -> Etcd {
+    Member::new(version, folder.join(format!("etcd-{version:?}"))).without_fsync().start()
+}
+
+#[test]
+fn a_backup_is_read_back_and_compared_with_the_members_of_every_version() {
+    for version in Version::ALL {
+        let folder = tempfile::tempdir().unwrap();
+        let etcd = etcd(version, folder.path());
+        let client = etcd.client();
+        for at in 0..20 {
+            client.put(format!("/registry/things/{}", at % 7), format!("value {at}")).unwrap();
+        }
+        client.delete("/registry/things/3").unwrap();
+        let archive = folder.path().join("archive");
+        std::fs::create_dir(&archive).unwrap();
+        let url = etcd.client_url();
+        let said = succeed(&["backup", text(&archive), "--endpoints", &url]);
+        assert!(said.contains("the same as the members have"), "{version:?}: {said}");
+        let first = truth(&client);
+
+        client.put("/registry/things/new", "later").unwrap();
+        let report: Value =
+            serde_json::from_str(&succeed(&["backup", text(&archive), "--endpoints", &url, "-o", "json"])).unwrap();
+        assert_eq!(report["proof"], "anchored");
+        require(&archive, &truth(&client));
+        require(&archive, &first);
+
+        let data = folder.path().join("restored");
+        succeed(&["restore", text(&archive), "--data-dir", text(&data)]);
+        let restored = Member::new(version, &data).start();
+        assert_eq!(restored.client().get("/registry/things/new").unwrap().unwrap().value, b"later");
+    }
+}
+
+#[test]
+fn a_backup_that_cannot_be_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = folder.path().join("archive");
+    let nobody = Port::reserve();
+    let url = nobody.url();
+    let missing = refloat(&["backup", text(&archive), "--endpoints", &url]);
+    assert_eq!(missing.status.code(), Some(3), "an archive's folder is never made");
+    std::fs::create_dir(&archive).unwrap();
+    let away = refloat(&["backup", text(&archive), "--endpoints", &url]);
+    let said = String::from_utf8_lossy(&away.stderr).into_owned();
+    assert_eq!(away.status.code(), Some(7), "{said}");
+    assert!(said.contains("does not answer") && said.contains("--endpoints"), "{said}");
+}
+
+#[test]
+fn another_clusters_archive_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = folder.path().join("archive");
+    std::fs::create_dir(&archive).unwrap();
+    let one = Member::new(Version::V35, folder.path().join("one")).without_fsync().start();
+    let other = Member::new(Version::V35, folder.path().join("other"))
+        .without_fsync()
+        .flag("--initial-cluster-token=other")
+        .start();
+    one.client().put("a", "of one").unwrap();
+    other.client().put("b", "of the other").unwrap();
+    succeed(&["backup", text(&archive), "--endpoints", &one.client_url()]);
+    let refused = refloat(&["backup", text(&archive), "--endpoints", &other.client_url()]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(6), "{said}");
+    assert!(said.contains("--replaces") && said.contains("--cluster"), "{said}");
+    succeed(&["backup", text(&archive), "--endpoints", &other.client_url(), "--cluster", "other"]);
+    require_cluster(&archive, "etcd", "a");
+    require_cluster(&archive, "other", "b");
+}
+
+fn require_cluster(archive: &Path, cluster: &str, key: &str) {
+    succeed(&["get", text(archive), key, "--cluster", cluster]);
+}
+
+/// Two agents, of which one is killed again and again: whatever was told to be sealed is there, and nothing is missing
+/// in between.
+#[test]
+fn whoever_is_killed_another_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = folder.path().join("archive");
+    std::fs::create_dir(&archive).unwrap();
+    let etcd = etcd(Version::V36, folder.path());
+    let (client, url) = (etcd.client(), etcd.client_url());
+    let start = |name: &str| {
+        let page = Port::reserve();
+        let spool = folder.path().join(format!("spool-{name}"));
+        let args = ["agent", text(&archive), "--endpoints", &url, "--name", name, "--spool", text(&spool)];
+        let args = [&args[..], &["--seal-after", "500ms", "--takeover", "2s"]].concat();
+        Running::start(&args, page.address(), &folder.path().join(format!("{name}.log")))
+    };
+    client.put("first", "one").unwrap();
+    let mut writer = start("a");
+    writer.until_sealed(truth(&client).revision);
+    let mut truths = Vec::new();
+    for round in 0..4 {
+        let mut next = start(&format!("agent-{round}"));
+        next.until("it stands by", |status| status["capture"]["state"] == "standing_by");
+        for at in 0..30 {
+            client.put(format!("key {}", at % 11), format!("{round} {at}")).unwrap();
+        }
+        let sealed = truth(&client);
+        writer.until_sealed(sealed.revision);
+        truths.push(sealed);
+        // What is written now, nobody has told to be sealed. It is not lost for that.
+        client.put("while nobody writes", format!("{round}")).unwrap();
+        writer.kill();
+        let after = truth(&client);
+        next.until_sealed(after.revision);
+        truths.push(after);
+        writer = next;
+    }
+    assert!(writer.stop().success());
+    for truth in &truths {
+        require(&archive, truth);
+    }
+    let points = succeed(&["points", text(&archive)]);
+    assert!(!points.contains("hole"), "{points}");
+}
+
+/// Everything that somebody tries first.
+#[test]
+fn standalone_is_one_command_and_goes_on_where_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("refloat");
+    let (ports, page) = (MemberPorts::reserve(), Port::reserve());
+    let (client_port, peer_port) = (ports.client.address().port().to_string(), ports.peer.address().port().to_string());
+    let program = Version::V35.etcd();
+    let args = ["standalone", "--dir", text(&dir), "--etcd", text(&program), "--seal-after", "500ms"];
+    let args = [&args[..], &["--client-port", &client_port, "--peer-port", &peer_port]].concat();
+    let start = || Running::start(&args, page.address(), &folder.path().join("log"));
+    let client = Client::new(ports.client.address(), ports.peer.address());
+    let archive = dir.join("archive");
+
+    let mut running = start();
+    running.until("it is recoverable", |status| status["recoverable"]["verdict"] == "yes");
+    running.until("the gateway serves", |_| client.status().is_ok());
+    client.put("/greeting", "hello").unwrap();
+    let good = truth(&client);
+    client.delete("/greeting").unwrap();
+    let bad = truth(&client);
+    running.until_sealed(bad.revision);
+    let history = succeed(&["history", text(&archive), "/greeting"]);
+    assert!(history.contains(&good.revision.to_string()) && history.contains("deleted"), "{history}");
+    let at = good.revision.to_string();
+    assert_eq!(succeed(&["get", text(&archive), "/greeting", "--at", &at]).trim(), "hello");
+    let busy = refloat(&["restore", text(&archive), "--data-dir", text(&dir.join("etcd")), "--at", &at, "--replace"]);
+    assert_eq!(busy.status.code(), Some(6), "a data directory in use is not touched");
+    assert!(running.stop().success());
+
+    // Back to before the mistake, and what comes then is a history of its own.
+    succeed(&["restore", text(&archive), "--data-dir", text(&dir.join("etcd")), "--at", &at, "--replace"]);
+    let mut running = start();
+    running.until("it is recoverable", |status| status["recoverable"]["verdict"] == "yes");
+    running.until("the gateway serves", |_| client.status().is_ok());
+    assert_eq!(client.get("/greeting").unwrap().unwrap().value, b"hello");
+    client.put("/greeting", "again").unwrap();
+    running.until_sealed(truth(&client).revision);
+    assert!(running.stop().success());
+    succeed(&["undo", "--data-dir", text(&dir.join("etcd"))]);
+
+    // The disk is gone, and the archive is not.
+    std::fs::remove_dir_all(dir.join("etcd")).unwrap();
+    let mut running = start();
+    running.until("it is recoverable", |status| status["recoverable"]["verdict"] == "yes");
+    running.until("the gateway serves", |_| client.status().is_ok());
+    assert_eq!(client.get("/greeting").unwrap().unwrap().value, b"again");
+    assert!(running.stop().success());
+}
