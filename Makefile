@@ -8,10 +8,19 @@ export CARGO_TARGET_DIR ?= $(REFLOAT_CACHE)/target
 tests := $(notdir $(basename $(wildcard crates/*/tests/*.rs)) $(patsubst %/main.rs,%,$(wildcard crates/*/tests/*/main.rs)))
 fast_tests := $(filter-out real_%,$(sort $(tests)))
 
-.PHONY: build test test-fast lint bench servers page
+.PHONY: build run test test-fast lint bench servers page
 
 build:
 	cargo build --release --locked --bin refloat
+
+# An etcd of this machine's own, or else one that is fetched once.
+run: build
+	@etcd=$$(command -v etcd || true); \
+	if [ -z "$$etcd" ]; then \
+	  cargo run --locked --package xtask -- servers etcd-3.5 && \
+	  etcd=$$(echo $(REFLOAT_CACHE)/servers/etcd-3.5*/etcd); \
+	fi; \
+	exec $(CARGO_TARGET_DIR)/release/refloat standalone --etcd "$$etcd"
 
 test: servers
 	cargo test --workspace --locked --no-fail-fast

@@ -59,7 +59,7 @@ pub enum TendError {
     Stopped(Reason),
     /// Its data directory cannot be made fit.
     #[error(transparent)]
-    Start(#[from] StartError),
+    Start(Box<StartError>),
     /// The program does not run.
     #[error(transparent)]
     Supervise(#[from] SuperviseError),
@@ -108,7 +108,9 @@ impl Tended {
                 }
             };
             let ready = tokio::select! {
-                ready = start.run(depth, Duration::ZERO, waits) => ready?.map_err(TendError::Stopped)?,
+                ready = start.run(depth, Duration::ZERO, waits) => {
+                    ready.map_err(|error| TendError::Start(Box::new(error)))?.map_err(TendError::Stopped)?
+                }
                 () = stop.told() => return Ok(()),
             };
             let began = tokio::time::Instant::now();

@@ -78,6 +78,7 @@ fn closing() -> Closing {
             peer_urls: vec!["http://localhost:2380".into()],
         }],
         cluster_version: Some("3.5.0".into()),
+        etcd_cluster: None,
         anchors: vec![Anchor {
             revision: Revision(120),
             compact_revision: Some(Revision(80)),

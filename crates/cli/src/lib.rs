@@ -50,9 +50,9 @@ use commands::Command;
 use failure::Failure;
 use ui::Ui;
 
-/// Looks into etcd snapshots, data directories and archives, proves them, and rebuilds data directories from them
+/// Keeps etcd recoverable: follows it, proves what is stored, looks inside, and rebuilds data directories at any point
 ///
-/// No etcd is needed or started for what looks and rebuilds. Nothing that is read is ever changed; only `prune` deletes.
+/// A restore needs and starts no etcd. Nothing that is read is ever changed; only `prune`, and agents by the same rules, delete.
 #[derive(Debug, Parser)]
 #[command(name = "refloat", version, arg_required_else_help = true, after_help = EXIT_HELP)]
 pub struct Cli {

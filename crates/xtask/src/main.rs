@@ -55,7 +55,8 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
         ["bench", "archive"] => bench::archive(None)?,
         ["bench", "archive", part] => bench::archive(Some(part))?,
         ["measured", command @ ..] => return bench::measured(command),
-        ["servers"] => servers::install()?,
+        ["servers"] => servers::install(|_, _| true)?,
+        ["servers", wanted] => servers::install(|name, version| format!("{name}-{version}") == *wanted)?,
         ["golden"] => golden::make()?,
         ["help" | "--help" | "-h"] => say(HELP),
         _ => {

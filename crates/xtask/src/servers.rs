@@ -122,13 +122,16 @@ const SERVERS: &[Server] = &[
     Server { name: "s3s-fs", version: "0.14.1", origin: Origin::Rust { package: "s3s-fs", features: "binary" } },
 ];
 
-/// Installs whatever is not in the cache yet.
-pub(crate) fn install() -> Result<()> {
+/// Installs whatever is wanted, by its name and version, and is not in the cache yet.
+pub(crate) fn install(is_wanted: impl Fn(&str, &str) -> bool) -> Result<()> {
     let folder = cache::servers();
-    let missing: Vec<&Server> =
-        SERVERS.iter().filter(|server| cache::find(server.name, server.version).is_none()).collect();
+    let mut wanted = SERVERS.iter().filter(|server| is_wanted(server.name, server.version)).peekable();
+    if wanted.peek().is_none() {
+        return Err("there is no such server".into());
+    }
+    let missing: Vec<&Server> = wanted.filter(|server| cache::find(server.name, server.version).is_none()).collect();
     if missing.is_empty() {
-        say(&format!("all servers are in {}", folder.display()));
+        say(&format!("everything that is wanted is in {}", folder.display()));
         return Ok(());
     }
 
