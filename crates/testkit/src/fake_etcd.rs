@@ -3,7 +3,7 @@
 //!
 //! ```no_run
 //! # use testkit::FakeEtcd;
-//! let etcd = FakeEtcd::start(1);
+//! let mut etcd = FakeEtcd::start(1);
 //! etcd.put("a", "1");
 //! etcd.script(0, |script| script.stalls_watches = true);
 //! // … whatever watches etcd.url(0) sees nothing of this:
