@@ -23,6 +23,7 @@ use crate::follow::resume::{Resume, resume};
 use crate::follow::session::anchors::{Answers, ask};
 use crate::follow::session::{SessionError, begin_lineage};
 use crate::home::Home;
+use crate::pen::renew;
 
 /// What is to be backed up, and where to.
 pub struct BackupPlan {
@@ -70,7 +71,7 @@ impl BackupPlan {
         // The right is renewed as long as it takes.
         let done = tokio::select! {
             done = self.take(permit.epoch()) => done,
-            lost = renew(&mut gate) => Err(lost.into()),
+            lost = hold(&mut gate) => Err(lost.into()),
         };
         let released = gate.release().await;
         let backup = done?;
@@ -84,14 +85,9 @@ impl BackupPlan {
         let member = choose(&sight, None, None)?;
         let now = Timestamp::now();
         let tip = home.with(|archive, home| archive.tip(&home.scratch)).await?;
-        let resumed = match &tip {
-            None => Resume::NewLineage { parent: None, why: "the first".into() },
-            Some(tip) => resume(&**live, member, &sight, home, tip, self.replaces).await?,
-        };
-        let lineage = match (tip, resumed) {
-            (_, Resume::NewLineage { parent, why }) => begin_lineage(home, parent, &why, now).await?,
-            (Some(tip), _) => tip.lineage,
-            (None, _) => begin_lineage(home, None, "the first", now).await?,
+        let lineage = match resume(&**live, member, &sight, home, tip, self.replaces).await? {
+            Resume::GoOn(tip) => tip.lineage,
+            Resume::NewLineage { parent, why } => begin_lineage(home, parent, &why, now).await?,
         };
         let plan = BasePlan { member, etcd_cluster: sight.cluster, lineage: lineage.clone(), epoch };
         let revision = plan.take(&**live, home, now).await?.revision;
@@ -104,13 +100,11 @@ impl BackupPlan {
     }
 }
 
-async fn renew(gate: &mut Gate<'_>) -> Error {
+/// Holds the right until that fails.
+async fn hold(gate: &mut Gate<'_>) -> Error {
     loop {
-        tokio::time::sleep(gate.due().since(archive::fence::Tick::now())).await;
-        match gate.renew().await {
-            Ok(_) => {}
-            Err(Error::Store(_)) if gate.permit().is_some() => tokio::time::sleep(Duration::from_millis(250)).await,
-            Err(error) => return error,
+        if let Err(error) = renew(gate, |_| {}).await {
+            return error;
         }
     }
 }

@@ -27,6 +27,7 @@ pub mod told;
 use std::sync::Arc;
 use std::time::Duration;
 
+use archive::error::in_one_line;
 use tokio::sync::{mpsc, watch};
 
 use crate::follow::live::Live;
@@ -104,7 +105,7 @@ impl Follower {
                 End::Overtaken => self.progress.trouble("another agent has been writing since"),
                 End::Failed(error) => {
                     replaces |= error.shows_another_history();
-                    self.progress.trouble(deliver::reason(&error));
+                    self.progress.trouble(in_one_line(&error));
                     self.progress.does(Doing::Waiting);
                     order::refuse_all(&mut orders, &error.to_string());
                     tokio::select! {

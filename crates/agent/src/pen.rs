@@ -141,10 +141,15 @@ async fn hold_once(gate: &mut Gate<'_>, told: &watch::Sender<Right>, highest: &m
     let permit = gate.acquire(Acquire::Within(PAUSE)).await?;
     *highest = permit.epoch();
     tell(told, Right::Ours(permit));
+    renew(gate, |permit| tell(told, Right::Ours(permit))).await
+}
+
+/// Renews the right well before it ends, and tells each time, until it is lost.
+pub(crate) async fn renew(gate: &mut Gate<'_>, mut told: impl FnMut(Permit)) -> Result<(), Error> {
     loop {
         tokio::time::sleep(gate.due().since(Tick::now())).await;
         match gate.renew().await {
-            Ok(Some(permit)) => tell(told, Right::Ours(permit)),
+            Ok(Some(permit)) => told(permit),
             Ok(None) => return Ok(()),
             // As long as it holds, it is tried again.
             Err(Error::Store(_)) if gate.permit().is_some() => tokio::time::sleep(PAUSE / 4).await,

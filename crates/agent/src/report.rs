@@ -107,18 +107,20 @@ impl Heard {
             etcd_id: sight.map(|sight| format!("{:x}", sight.cluster)),
             version: sight.and_then(|sight| sight.version.clone()),
         };
+        let recoverable = self.recoverable(now, &reporter.rhythm);
+        let findings = self.findings(&recoverable);
         Status {
             now,
             agent: reporter.agent.clone(),
             cluster,
-            recoverable: self.recoverable(now, &reporter.rhythm),
+            recoverable,
             members: sight.map(|sight| members(sight, now)).unwrap_or_default(),
             capture: self.capture(&reporter.rhythm, &samples),
             destinations: vec![self.destination(home)],
             upkeep: self.upkeep(),
             doing: Vec::new(),
             restoring: reporter.restoring.borrow().clone(),
-            findings: self.findings(now, &reporter.rhythm),
+            findings,
             samples,
         }
     }
@@ -192,7 +194,6 @@ impl Heard {
             Doing::Following if is_stuck => CaptureState::WaitingForStore,
             Doing::Following => CaptureState::Following,
             Doing::Waiting => CaptureState::WaitingForEtcd,
-            Doing::Stopped => CaptureState::Stopped,
         };
         Capture {
             state,
@@ -245,7 +246,7 @@ impl Heard {
         }
     }
 
-    fn findings(&self, now: Timestamp, rhythm: &Rhythm) -> Vec<Finding> {
+    fn findings(&self, recoverable: &Recoverable) -> Vec<Finding> {
         let mut findings = Vec::new();
         if let Some(differing) = &self.standing.differing {
             findings.push(Finding {
@@ -266,9 +267,14 @@ impl Heard {
             remedy: Some("`refloat verify` tells what can still be restored".into()),
             since: None,
         }));
-        if let Recoverable { verdict: Verdict::Late, why_not: Some(what), until, .. } = self.recoverable(now, rhythm) {
-            let place = "capture".to_owned();
-            findings.push(Finding { severity: Severity::Critical, place, what, remedy: None, since: until });
+        if let Recoverable { verdict: Verdict::Late, why_not: Some(what), until, .. } = recoverable {
+            findings.push(Finding {
+                severity: Severity::Critical,
+                place: "capture".into(),
+                what: what.clone(),
+                remedy: None,
+                since: *until,
+            });
         } else if let Some(trouble) = &self.standing.trouble {
             findings.push(Finding {
                 severity: Severity::Warning,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::status::Status;
+use archive::error::in_one_line;
 use archive::plan::Wanted;
 use archive::{At, Entry, Error};
 use etcd_data::Revision;
@@ -13,7 +14,6 @@ use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-use crate::follow::deliver::reason;
 use crate::follow::order::Order;
 use crate::follow::progress::{Doing, Standing};
 use crate::home::Home;
@@ -72,7 +72,7 @@ impl Sidecar {
             let deltas = agreed.plan.deltas.iter().map(|part| told(&part.entry, &prefix));
             Ok(Latest { full_snapshot: Some(told(&agreed.plan.base, &prefix)), delta_snapshots: deltas.collect() })
         });
-        listed.await.map_err(|error| NoSnapshot::Failed(reason(&error)))
+        listed.await.map_err(|error| NoSnapshot::Failed(in_one_line(&error)))
     }
 
     /// Makes a full of what is sealed, from the archive: etcd is not read for it.
@@ -84,7 +84,7 @@ impl Sidecar {
                 None => Ok(()),
             }
         });
-        made.await.map_err(|error| NoSnapshot::Failed(reason(&error)))
+        made.await.map_err(|error| NoSnapshot::Failed(in_one_line(&error)))
     }
 }
 

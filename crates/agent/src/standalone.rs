@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 
-use crate::follow::deliver::reason;
 use crate::start::decision::Reason;
 use crate::start::directory::Depth;
 use crate::start::error::StartError;
@@ -173,9 +172,4 @@ impl Tended {
             orphans: Orphans::Left,
         })
     }
-}
-
-/// Why it is not looked after, in one line.
-pub fn why(error: &TendError) -> String {
-    reason(error)
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use archive::Error;
 use archive::archive::Archive;
 use archive::check::{Anchors, CheckPlan, Checking, Choice};
+use archive::error::in_one_line;
 use archive::merge_plan::MergePolicy;
 use archive::plan::Known;
 use archive::proof::Level;
@@ -18,7 +19,6 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use crate::follow::deliver::reason;
 use crate::home::Home;
 use crate::pen::Right;
 use crate::stop::Stop;
@@ -108,8 +108,6 @@ pub struct Told {
     pub findings: Vec<(String, String)>,
     /// How many objects there are, and their bytes.
     pub listed: Option<(u64, u64)>,
-    /// The bytes that a restore of the newest point reads.
-    pub newest_bytes: Option<u64>,
 }
 
 impl Told {
@@ -176,7 +174,7 @@ impl Upkeep {
             Work::Compare => verify(archive, home, Some(Anchors::Newest), &told),
             Work::Prune => prune(archive, home, &schedule.retention),
         });
-        let result = done.await.map_err(|error| reason(&error));
+        let result = done.await.map_err(|error| in_one_line(&error));
         match &result {
             Ok(what) => tracing::info!(?work, what, "upkeep"),
             Err(why) => tracing::warn!(?work, why, "upkeep failed"),

@@ -30,6 +30,7 @@ use crate::http::{Guard, HttpError, Listener};
 use crate::supervise::{Ended, Launch, Orphans, SuperviseError, Supervised};
 
 pub use agent::{AgentAddress, AgentError};
+pub(crate) use etcd_settings::first_line;
 pub use etcd_settings::{EtcdSettings, SettingsError};
 pub use initialization::{Mode, Pace};
 pub use note::ExitNote;

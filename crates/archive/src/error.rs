@@ -176,6 +176,20 @@ pub enum ObjectError {
     Read(#[from] crate::read_at::ReadFailed),
 }
 
+/// An error and what caused it, as one line. What a cause only says again is said once.
+pub fn in_one_line(error: &dyn std::error::Error) -> String {
+    let mut told = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let text = cause.to_string();
+        if !told.ends_with(&text) {
+            told = format!("{told}: {text}");
+        }
+        next = cause.source();
+    }
+    told
+}
+
 /// What went wrong in the end: the causes before only tell where.
 pub fn deepest(error: &dyn std::error::Error) -> String {
     let deeper = std::iter::successors(Some(error), |error| error.source());

@@ -21,6 +21,7 @@ use crate::archive_failure::{Asked, archive_failure};
 use crate::failure::Failure;
 use crate::opened::Opened;
 use crate::progress::Reading;
+use crate::runtime::runtime;
 use crate::source::{Location, Part, SourceArgs};
 
 /// An archive that is open, and what waits for its store.
@@ -78,8 +79,7 @@ pub fn open_archive(source: &SourceArgs) -> Result<OpenArchive, Failure> {
 pub fn open_damaged_archive(source: &SourceArgs) -> Result<(OpenArchive, Option<Error>), Failure> {
     let args = &source.archive;
     let _reading = Reading::begin("listing", 0);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::because(Kind::Unavailable, "cannot begin", &error))?;
+    let runtime = runtime()?;
     let failed = |error: Error| archive_failure(&Asked { source, at: None, archive: None }, &error);
     let url = url(&source.src)?;
     let settings = args.store.settings(&source.src)?;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use archive::error::in_one_line;
 use archive::identity::Epoch;
 use archive::sending::{Parcel, SendError};
 use archive::{Error, Header};
@@ -114,21 +115,6 @@ async fn send(home: &Home, spool: &Spool, next: &Sealed) -> Result<(), Sending> 
             let sealed = Box::new(next.clone());
             Err(Sending::Ends(Undelivered::Damaged { key: parcel.from.clone(), sealed }))
         }
-        Err(error) => Err(Sending::Fails(reason(&error))),
+        Err(error) => Err(Sending::Fails(in_one_line(&error))),
     }
-}
-
-/// An error with what it comes of, in one line.
-pub(crate) fn reason(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let next = error.to_string();
-        if !text.ends_with(&next) {
-            text.push_str(": ");
-            text.push_str(&next);
-        }
-        source = error.source();
-    }
-    text
 }

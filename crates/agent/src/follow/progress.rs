@@ -21,8 +21,6 @@ pub enum Doing {
     Following,
     /// Something is in the way, and it tries again.
     Waiting,
-    /// It has stopped.
-    Stopped,
 }
 
 /// A revision, and when it was seen.

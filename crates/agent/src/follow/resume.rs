@@ -21,10 +21,10 @@ use crate::follow::segment::Segment;
 use crate::home::Home;
 
 /// How an archive goes on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Resume {
-    /// The history goes on after its end.
-    GoOn,
+    /// The history goes on after this end of it.
+    GoOn(Box<Tip>),
     /// The history is another from some point on, or nothing shows that it is the same, or there was none.
     NewLineage {
         /// The last point that both have, if there is one.
@@ -81,12 +81,13 @@ pub enum Shared {
 
 /// What follows from what was found. `replaces` says that a person knows that the cluster takes the place of the one whose
 /// archive it is.
-pub fn decide(found: &Found, tip: &Tip, replaces: bool) -> Result<Resume, ResumeError> {
+pub fn decide(found: &Found, tip: Tip, replaces: bool) -> Result<Resume, ResumeError> {
     let Found { tip: end, live, same_id, shared } = *found;
-    let parent = |revision| Some(Parent { lineage: tip.lineage.clone(), revision });
+    let lineage = tip.lineage.clone();
+    let parent = |revision| Some(Parent { lineage, revision });
     let replaced = |parent, how: &str| Ok(Resume::NewLineage { parent, why: how.to_owned() });
     match (shared, same_id) {
-        (Shared::UpTo(at), Some(true) | None) if at == end => Ok(Resume::GoOn),
+        (Shared::UpTo(at), Some(true) | None) if at == end => Ok(Resume::GoOn(Box::new(tip))),
         (Shared::UpTo(at), _) if at == end => {
             replaced(parent(at), &format!("the cluster was restored from revision {at}, and has another id"))
         }
@@ -108,19 +109,20 @@ pub fn decide(found: &Found, tip: &Tip, replaces: bool) -> Result<Resume, Resume
     }
 }
 
-/// Finds out how `tip` goes on with the cluster that `member` is of.
+/// Finds out how an archive that ends with `tip` goes on with the cluster that `member` is of.
 pub async fn resume(
     live: &dyn Live,
     member: u64,
     sight: &Sight,
     home: &Home,
-    tip: &Tip,
+    tip: Option<Tip>,
     replaces: bool,
 ) -> Result<Resume, ResumeError> {
+    let Some(tip) = tip else { return Ok(Resume::NewLineage { parent: None, why: "the first".into() }) };
     let reached = live.current(member).await?;
     let told = tip.closing.etcd_cluster.as_ref();
     let same_id = told.map(|told| *told == format!("{:x}", sight.cluster));
-    let compare = Compare { live, member, home, tip };
+    let compare = Compare { live, member, home, tip: &tip };
     let shared = compare.shared(reached.min(tip.revision)).await?;
     decide(&Found { tip: tip.revision, live: reached, same_id, shared }, tip, replaces)
 }
@@ -227,9 +229,8 @@ mod tests {
 
     #[test]
     fn every_case_has_its_answer() {
-        let lineage = LineageId::new(Timestamp::UNIX_EPOCH, 1);
-        let tip = Tip {
-            lineage,
+        let tip = || Tip {
+            lineage: LineageId::new(Timestamp::UNIX_EPOCH, 1),
             revision: Revision(100),
             seen: Timestamp::UNIX_EPOCH,
             link: None,
@@ -255,8 +256,8 @@ mod tests {
         ];
         for (live, same_id, shared, replaces, expected) in table {
             let found = Found { tip: Revision(100), live: Revision(live), same_id, shared };
-            let told = match decide(&found, &tip, replaces) {
-                Ok(Resume::GoOn) => "go on".to_owned(),
+            let told = match decide(&found, tip(), replaces) {
+                Ok(Resume::GoOn(_)) => "go on".to_owned(),
                 Ok(Resume::NewLineage { parent: Some(parent), .. }) => format!("new lineage from {}", parent.revision),
                 Ok(Resume::NewLineage { parent: None, .. }) => "new lineage".into(),
                 Err(ResumeError::Stranger { .. }) => "stranger".into(),

@@ -85,17 +85,10 @@ impl Segment {
         })
     }
 
-    /// The records of its last revision, on their own.
-    pub fn last_revision(&self) -> Vec<TailRecord> {
-        let Some((_, last)) = self.revisions() else { return Vec::new() };
-        let of_it = self.records().filter(|(at, _)| at.main == last);
+    /// The records of `revision`, on their own.
+    pub fn changes_of(&self, revision: Revision) -> Vec<TailRecord> {
+        let of_it = self.records().filter(|(at, _)| at.main == revision);
         of_it.map(|(at, value)| TailRecord { at, value: value.to_vec() }).collect()
-    }
-
-    /// It without what is there of revisions after `last`.
-    pub fn up_to(mut self, last: Revision) -> Self {
-        self.split_after(last);
-        self
     }
 
     /// Takes what is there of revisions after `last` out of it.

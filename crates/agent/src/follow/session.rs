@@ -6,6 +6,7 @@ mod listen;
 use std::time::Duration;
 
 use archive::about::LineageNote;
+use archive::error::in_one_line;
 use archive::founding::found_lineage;
 use archive::header::{FORMAT, Link, PROGRAM};
 use archive::object::{FOOTER_BYTES, digest_at_end};
@@ -108,15 +109,10 @@ impl Session {
         }
         let sight = live.look().await?;
         let member = choose(&sight, None, None)?;
-        let resumed = match &tip {
-            None => Resume::NewLineage { parent: None, why: "the first".into() },
-            Some(tip) => resume(&**live, member, &sight, home, tip, replaces).await?,
-        };
         let now = Timestamp::now();
-        let (parent, why) = match (&tip, resumed) {
-            (Some(tip), Resume::GoOn) => return Ok(Self::go_on(follower, epoch, tip, &sight, member)),
-            (_, Resume::NewLineage { parent, why }) => (parent, why),
-            (None, Resume::GoOn) => (None, "the first".into()),
+        let (parent, why) = match resume(&**live, member, &sight, home, tip, replaces).await? {
+            Resume::GoOn(tip) => return Ok(Self::go_on(follower, epoch, *tip, &sight, member)),
+            Resume::NewLineage { parent, why } => (parent, why),
         };
         let lineage = begin_lineage(home, parent, &why, now).await?;
         tracing::info!(%lineage, why, "a chain begins with a full from etcd");
@@ -129,11 +125,10 @@ impl Session {
         Ok(Self::stand(follower, plan, last, None, told, &sight))
     }
 
-    fn go_on(follower: &Follower, epoch: Epoch, tip: &Tip, sight: &Sight, member: u64) -> Self {
-        let plan = BasePlan { member, etcd_cluster: sight.cluster, lineage: tip.lineage.clone(), epoch };
+    fn go_on(follower: &Follower, epoch: Epoch, tip: Tip, sight: &Sight, member: u64) -> Self {
+        let plan = BasePlan { member, etcd_cluster: sight.cluster, lineage: tip.lineage, epoch };
         follower.progress.tell(|told| told.sealed = Some(Mark { revision: tip.revision, seen: tip.seen }));
-        let last = (tip.revision, tip.changes.clone());
-        Self::stand(follower, plan, last, tip.link, Told::by(&tip.closing), sight)
+        Self::stand(follower, plan, (tip.revision, tip.changes), tip.link, Told::by(&tip.closing), sight)
     }
 
     fn stand(
@@ -170,7 +165,8 @@ impl Session {
             _ = emptied => {}
             () = tokio::time::sleep(LAST_DELIVERY) => {}
         }
-        if let Some(Delivered { last: Some(last), .. }) = Some(told.borrow().clone()) {
+        let last = told.borrow().last.clone();
+        if let Some(last) = last {
             follower.progress.tell(|told| told.sealed = Some(Mark { revision: last.to, seen: last.seen.1 }));
         }
         end
@@ -198,7 +194,7 @@ impl Session {
             self.line.rewind(&mut self.segment);
             self.avoided = Some(self.plan.member);
             broken_in_a_row += 1;
-            follower.progress.trouble(super::deliver::reason(&error));
+            follower.progress.trouble(in_one_line(&error));
             let is_passing = match &error {
                 SessionError::Live(Trouble::Away { .. }) | SessionError::Nobody(_) => true,
                 SessionError::Broken(Break::Gap { .. } | Break::Back { .. }) => broken_in_a_row < BROKEN_IN_A_ROW,
@@ -231,7 +227,7 @@ impl Session {
             return Err(Break::Behind { after: at, found }.into());
         }
         let seen = match self.segment.revisions() {
-            Some((first, _)) if first <= at => self.segment.clone().up_to(at).last_revision(),
+            Some((first, _)) if first <= at => self.segment.changes_of(at),
             _ => self.last.clone(),
         };
         // An etcd that is new has no changes yet, and of what was compacted away there is nothing to compare.
@@ -248,7 +244,7 @@ impl Session {
         let rest = self.segment.split_after(self.line.reached());
         let segment = std::mem::replace(&mut self.segment, rest);
         let (Some((from, to)), Some(seen)) = (segment.revisions(), segment.seen()) else { return Ok(()) };
-        let last = segment.last_revision();
+        let last = segment.changes_of(to);
         if let Some(trouble) = self.told.ask(&*follower.live, self.plan.member, &segment).await {
             tracing::warn!(%trouble, "leases and compactions are told as they were");
         }

@@ -14,7 +14,6 @@ use archive::name::{DeltaName, Name};
 use archive::object::{WriteSettings, Written, read_header};
 use archive::publish::{Writing, make};
 use archive::{Closing, Error};
-use etcd_data::Revision;
 use store::{Folder, Key, Store};
 use tokio::sync::watch;
 
@@ -200,11 +199,6 @@ impl Spool {
         queue.retain(|other| other.name != sealed.name);
         self.tell(&queue);
         Ok(())
-    }
-
-    /// The last revision in it of what is to be sent.
-    pub fn reached(&self) -> Option<Revision> {
-        self.lock().back().map(|last| last.header.to)
     }
 
     fn tell(&self, queue: &VecDeque<Sealed>) {

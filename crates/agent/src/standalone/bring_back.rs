@@ -6,6 +6,7 @@ use std::sync::Arc;
 use api::problem::{Kind, Problem};
 use api::restore::{Ended, Here as HereJson, Plan, Read, Restoring, Wish};
 use archive::At;
+use archive::error::in_one_line;
 use archive::plan::Wanted;
 use archive::rebuild::BuildPoint;
 use etcd_data::Revision;
@@ -17,7 +18,6 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
 
-use crate::follow::deliver::reason;
 use crate::follow::progress::Standing;
 use crate::home::{Home, blocking};
 use crate::http::looks::restorer::Restorer;
@@ -91,7 +91,7 @@ fn build(
     revision: Revision,
     highest: Revision,
 ) -> Result<Option<PathBuf>, String> {
-    let archive = home.open().map_err(|error| reason(&error))?;
+    let archive = home.open().map_err(|error| in_one_line(&error))?;
     let place = &here.place;
     let build = |point: &BuildPoint| {
         let opened = &point.opened;
@@ -112,7 +112,7 @@ fn build(
         restore(database, &plan, &mut |_| {})
     };
     let (_, restored) =
-        archive.build(wanted, &At::Revision(revision), &home.scratch, build).map_err(|error| reason(&error))?;
+        archive.build(wanted, &At::Revision(revision), &home.scratch, build).map_err(|error| in_one_line(&error))?;
     Ok(restored.kept)
 }
 

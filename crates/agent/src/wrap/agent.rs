@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use archive::error::deepest;
 use etcd_data::Kind;
 use etcd_data::error::kind_of;
 use reqwest::{Certificate, Client, Identity, Response, Url, redirect};
@@ -150,12 +151,4 @@ async fn body(mut answer: Response) -> reqwest::Result<Vec<u8>> {
 
 fn read(what: &'static str, path: &Path) -> Result<Vec<u8>, AgentError> {
     fs::read(path).map_err(|source| AgentError::File { what, path: path.to_owned(), source })
-}
-
-/// The deepest cause, which is the one that says something.
-fn deepest(error: &dyn std::error::Error) -> String {
-    match error.source() {
-        Some(source) => deepest(source),
-        None => error.to_string(),
-    }
 }

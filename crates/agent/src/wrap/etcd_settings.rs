@@ -158,7 +158,7 @@ fn urls(told: Option<String>) -> Vec<String> {
 }
 
 /// What a parser says first; it goes on to show the text, which may be long.
-fn first_line(error: &impl std::fmt::Display) -> String {
+pub(crate) fn first_line(error: &impl std::fmt::Display) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use archive::archive::Archive;
 use archive::copy::{CopyTarget, Copying, Outcome};
 use archive::copy_plan::{CopyPlan, Fate, Selection};
+use archive::error::in_one_line;
 use archive::fence::FenceError;
 use archive::import::{Brought, Imported};
 use archive::publish::Writing;
@@ -193,7 +194,7 @@ fn show(ui: &mut Ui, args: &Args, open: &OpenArchive, target: &CopyTarget, copyi
         let (outcome, read_back, error) = match &copied.outcome {
             Outcome::Sent(_) => ("sent", true, None),
             Outcome::There(read) => ("there", read.is_some(), None),
-            Outcome::Failed(error) => ("failed", false, Some(chain(error))),
+            Outcome::Failed(error) => ("failed", false, Some(in_one_line(error))),
             Outcome::NotBegun => ("not_begun", false, Some("something that it needs could not be copied".into())),
         };
         let parcel = &copied.item.parcel;
@@ -211,7 +212,7 @@ fn show(ui: &mut Ui, args: &Args, open: &OpenArchive, target: &CopyTarget, copyi
         }
     }
     if let Some(error) = &copying.unrecorded {
-        ui.note(format_args!("note: what was read back is not recorded as proven: {}", chain(error)))?;
+        ui.note(format_args!("note: what was read back is not recorded as proven: {}", in_one_line(error)))?;
         ui.exit_so_far = Exit::Findings;
     }
     let first = copying.copied.iter().find_map(|copied| match &copied.outcome {
@@ -328,7 +329,7 @@ fn of_import(one: &Imported) -> CopiedObject {
         Brought::There(key) => ("there", Some(key.to_string()), None),
         Brought::NotNeeded(why) if why.is_loss() => ("lost", None, Some(why.to_string())),
         Brought::NotNeeded(why) => ("not_needed", None, Some(why.to_string())),
-        Brought::Failed(error) => ("failed", None, Some(chain(error))),
+        Brought::Failed(error) => ("failed", None, Some(in_one_line(error))),
     };
     let read_back = outcome == "sent";
     CopiedObject { from: one.from.key.to_string(), to, size_bytes: one.from.size_bytes, outcome, read_back, error }
@@ -388,18 +389,4 @@ fn failure(args: &Args, open: &OpenArchive, error: &Error) -> Failure {
         }
         error => open.failure(&args.source, args.at.as_ref(), error),
     }
-}
-
-/// What went wrong, and why.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut told = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let text = cause.to_string();
-        if !told.ends_with(&text) {
-            told = format!("{told}: {text}");
-        }
-        next = cause.source();
-    }
-    told
 }

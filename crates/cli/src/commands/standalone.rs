@@ -18,6 +18,7 @@ use ::agent::start::place::Place;
 use ::agent::start::policy::Policy;
 use ::agent::stop::Stopper;
 use archive::archive::Which;
+use archive::error::in_one_line;
 use archive::fence::Terms;
 use etcd_data::Kind;
 use etcd_data::error::kind_of;
@@ -256,7 +257,7 @@ fn tend_failure(ended: Result<(), TendError>) -> Failure {
     match ended {
         Ok(()) => Failure::new(Kind::Unavailable, "etcd has ended"),
         Err(error) => {
-            let failure = Failure::new(Kind::Unavailable, ::agent::standalone::why(&error));
+            let failure = Failure::new(Kind::Unavailable, in_one_line(&error));
             match error {
                 TendError::Stopped(_) => {
                     failure.hint("nothing was changed; docs/start-of-a-member.md tells what leads on")

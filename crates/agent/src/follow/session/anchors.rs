@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use tokio::time::timeout;
 
 use crate::follow::choose::called;
-use crate::follow::live::{Live, MemberSight, Sight};
+use crate::follow::live::{Live, Sight};
 
 /// What members answered about one revision.
 #[derive(Debug, Clone, Default)]
@@ -32,19 +32,15 @@ pub(crate) async fn ask(live: Arc<dyn Live>, sight: Sight, revision: Revision) -
                 revision: answer.revision,
                 compact_revision: answer.compact_revision,
                 hash: answer.hash,
-                member: named(member),
+                member: called(member),
                 taken: Timestamp::now(),
             }),
             Ok(Err(trouble)) => tracing::warn!(%trouble, "no hash to compare with"),
-            Err(_) => tracing::warn!(member = named(member), "it took too long to hash its keys"),
+            Err(_) => tracing::warn!(member = called(member), "it took too long to hash its keys"),
         }
     }
     answers.differing = differing(&answers.anchors);
     answers
-}
-
-fn named(member: &MemberSight) -> String {
-    called(member)
 }
 
 /// Members that hashed the same differently. Hashes with different compact revisions cannot be compared.

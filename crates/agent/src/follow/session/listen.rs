@@ -59,7 +59,7 @@ impl Session {
         let heard = self.listen(follower, watching, &mut beside, orders, stop, delivered).await;
         let why = match &heard {
             Ok(()) => "the agent stops".into(),
-            Err(error) => super::super::deliver::reason(error),
+            Err(error) => in_one_line(error),
         };
         let asked = beside.wants_full.into_iter().chain(beside.wants_seal.into_iter().map(|(_, order)| order));
         asked.for_each(|order| order.refuse(&why));
@@ -230,7 +230,7 @@ impl Session {
         let answer = match base {
             Ok(base) => Ok(base.revision),
             Err(error) => {
-                let why = super::super::deliver::reason(&error);
+                let why = in_one_line(&error);
                 follower.progress.trouble(why.clone());
                 Err(Refused { why })
             }

@@ -6,6 +6,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::wrap::first_line;
+
 /// Why there is no configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoConfig {
@@ -97,11 +99,6 @@ fn joined(urls: &Value) -> Option<String> {
         }
         _ => None,
     }
-}
-
-/// What a parser says first; it goes on to show the text, which may be long.
-fn first_line(error: &impl std::fmt::Display) -> String {
-    error.to_string().lines().next().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]
