@@ -6,7 +6,7 @@
 //! - [`base`]: a full from etcd; later ones are merged from the archive
 //! - [`line`], [`segment`]: whole revisions out of a watch, gathered until they are sealed
 //! - [`told`]: what a watch does not give
-//! - [`spool`], [`deliver`]: on this machine's disk until the store has it, read back
+//! - [`sealer`], [`spool`], [`deliver`]: on this machine's disk until the store has it, read back
 //! - [`session`]: from the right to write to its loss
 //! - [`progress`]: what is told of all that; [`order`]: what can be asked for
 
@@ -19,6 +19,7 @@ pub mod live;
 pub mod order;
 pub mod progress;
 pub mod resume;
+pub mod sealer;
 pub mod segment;
 pub mod session;
 pub mod spool;
@@ -56,10 +57,21 @@ impl Default for Rhythm {
     fn default() -> Self {
         Self {
             seal_after: Duration::from_secs(5),
-            seal_bytes: 8 << 20,
+            seal_bytes: 4 << 20,
             spool_bytes: 4 << 30,
             anchor_every: Some(Duration::from_secs(3600)),
         }
+    }
+}
+
+impl Rhythm {
+    /// How long a change waits at the most while so many sealed deltas are `waiting` for the store: what is sealed now
+    /// would wait behind them, so that many that are small are no use to anybody, and each takes its place and its time.
+    pub fn seal_within(&self, waiting: usize) -> Duration {
+        const HARDLY_ANY: usize = 4;
+        const LONGEST: Duration = Duration::from_secs(60);
+        let times = u32::try_from(waiting / HARDLY_ANY).unwrap_or(u32::MAX).saturating_add(1);
+        self.seal_after.saturating_mul(times).min(self.seal_after.max(LONGEST))
     }
 }
 
@@ -107,10 +119,8 @@ impl Follower {
                     replaces |= error.shows_another_history();
                     self.progress.trouble(in_one_line(&error));
                     self.progress.does(Doing::Waiting);
-                    order::refuse_all(&mut orders, &error.to_string());
-                    tokio::select! {
-                        () = tokio::time::sleep(pause) => {}
-                        () = stop.told() => return,
+                    if order::refuse_during(pause, &mut orders, &in_one_line(&error), &mut stop).await.is_break() {
+                        return;
                     }
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
@@ -143,5 +153,21 @@ impl Follower {
                 () = stop.told() => return None,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn while_the_store_is_away_less_and_less_often_is_sealed() {
+        let seconds = |after, waiting| {
+            let rhythm = Rhythm { seal_after: Duration::from_secs(after), ..Rhythm::default() };
+            rhythm.seal_within(waiting).as_secs()
+        };
+        assert_eq!([0, 1, 3, 4, 8, 40, usize::MAX].map(|waiting| seconds(5, waiting)), [5, 5, 5, 10, 15, 55, 60]);
+        assert_eq!(seconds(1, 1 << 40), 60);
+        assert_eq!(seconds(300, 40), 300, "nobody is sooner than what was asked for");
     }
 }

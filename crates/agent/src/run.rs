@@ -30,8 +30,8 @@ pub struct Settings {
     pub name: String,
     /// When what is sealed.
     pub rhythm: Rhythm,
-    /// What is done to the archive when.
-    pub schedule: Schedule,
+    /// What is done to the archive when; nothing if somebody else sees to it.
+    pub schedule: Option<Schedule>,
     /// How soon another agent takes over.
     pub terms: Terms,
     /// The folder for what is on its way to the store.
@@ -77,8 +77,10 @@ impl Agent {
 
         let mut beside = JoinSet::new();
         let (told, upkeep) = watch::channel(Told::default());
-        let keeper = Upkeep { home: home.clone(), schedule, right: pen.right(), told };
-        beside.spawn(keeper.keep_up(stopper.stop_signal()));
+        if let Some(schedule) = schedule {
+            let keeper = Upkeep { home: home.clone(), schedule, right: pen.right(), told };
+            beside.spawn(keeper.keep_up(stopper.stop_signal()));
+        }
         let about = About { name, version: env!("CARGO_PKG_VERSION").into(), began: Timestamp::now() };
         let cluster = Cluster { name: home.cluster.name.clone(), ..Cluster::default() };
         let (reported, status) = watch::channel(Arc::new(Status::beginning(about.clone(), cluster)));

@@ -3,6 +3,7 @@
 //! Machines differ, and one machine differs from hour to hour, so everything that is compared runs in turn within
 //! one call, and what is told is the median.
 
+mod agent;
 mod archive;
 mod catalogue;
 mod engine;
@@ -15,6 +16,7 @@ mod w2;
 mod work;
 mod workload;
 
+pub(crate) use agent::agent;
 pub(crate) use archive::archive;
 pub(crate) use catalogue::catalogue;
 pub(crate) use engine::engine;

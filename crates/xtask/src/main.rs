@@ -30,6 +30,8 @@ usage: cargo xtask COMMAND
             measure what fulls and deltas make of the standard works
   bench archive [PART]
             measure restoring, merging and looking into archives: restore, merge, lookup, line or memory, or all
+  bench agent [PART] [--short | --long] [--program REFLOAT]
+            measure following and serving again, with a real etcd: capture, memory, latency or serving, or all
   help      this text
 
 The cache is $REFLOAT_CACHE, or else ~/.cache/refloat.";
@@ -54,6 +56,7 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
         ["bench", "format"] => bench::format()?,
         ["bench", "archive"] => bench::archive(None)?,
         ["bench", "archive", part] => bench::archive(Some(part))?,
+        ["bench", "agent", rest @ ..] => bench::agent(rest)?,
         ["measured", command @ ..] => return bench::measured(command),
         ["servers"] => servers::install(|_, _| true)?,
         ["servers", wanted] => servers::install(|name, version| format!("{name}-{version}") == *wanted)?,

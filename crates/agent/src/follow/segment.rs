@@ -2,7 +2,7 @@
 
 use archive::closing::Moment;
 use etcd_data::records::TailRecord;
-use etcd_data::{KeyValue, LeaseId, RevKey, Revision};
+use etcd_data::{KeyValue, RevKey, Revision};
 use jiff::Timestamp;
 
 use crate::follow::live::{Change, PutChange};
@@ -14,8 +14,12 @@ pub struct Segment {
     bytes: Vec<u8>,
     moments: Vec<Moment>,
     seen: Option<(Timestamp, Timestamp)>,
-    leases: Vec<LeaseId>,
 }
+
+/// From this size on it grows step by step.
+const STEP_BYTES: usize = 1 << 20;
+/// What a record takes beside its key and its value, at the most.
+const RECORD_BYTES: usize = 64;
 
 impl Segment {
     /// Adds a change: the one with the number `sub` of its revision.
@@ -32,11 +36,13 @@ impl Segment {
             },
             None => KeyValue { key: &change.key, ..KeyValue::default() },
         };
+        // Doubling what is large would need three times of it for a moment.
+        let needed = change.key.len() + record.value.len() + RECORD_BYTES;
+        if self.bytes.capacity() - self.bytes.len() < needed && self.bytes.len() >= STEP_BYTES {
+            self.bytes.reserve_exact(needed.max(4 * STEP_BYTES));
+        }
         record.encode(&mut self.bytes);
         self.records.push((RevKey { main, sub, tombstone: change.put.is_none() }, self.bytes.len()));
-        if record.lease != LeaseId(0) && self.leases.last() != Some(&record.lease) {
-            self.leases.push(record.lease);
-        }
         match self.moments.last_mut().filter(|last| last.second == now.as_second()) {
             Some(last) => last.revision = main,
             None => self.moments.push(Moment { second: now.as_second(), revision: main }),
@@ -70,11 +76,6 @@ impl Segment {
         &self.moments
     }
 
-    /// The leases that its keys are attached to.
-    pub fn leases(&self) -> impl Iterator<Item = LeaseId> {
-        self.leases.iter().copied()
-    }
-
     /// Its records, in order.
     pub fn records(&self) -> impl Iterator<Item = (RevKey, &[u8])> {
         let mut start = 0;
@@ -87,8 +88,18 @@ impl Segment {
 
     /// The records of `revision`, on their own.
     pub fn changes_of(&self, revision: Revision) -> Vec<TailRecord> {
-        let of_it = self.records().filter(|(at, _)| at.main == revision);
-        of_it.map(|(at, value)| TailRecord { at, value: value.to_vec() }).collect()
+        let from = self.records.partition_point(|(at, _)| at.main < revision);
+        let to = self.records.partition_point(|(at, _)| at.main <= revision);
+        (from..to)
+            .filter_map(|index| self.record(index))
+            .map(|(at, value)| TailRecord { at, value: value.to_vec() })
+            .collect()
+    }
+
+    fn record(&self, index: usize) -> Option<(RevKey, &[u8])> {
+        let (at, end) = *self.records.get(index)?;
+        let start = index.checked_sub(1).and_then(|before| self.records.get(before)).map_or(0, |(_, end)| *end);
+        Some((at, self.bytes.get(start..end)?))
     }
 
     /// Takes what is there of revisions after `last` out of it.
@@ -104,12 +115,26 @@ impl Segment {
         {
             self.moments.push(Moment { second: first, revision: reached });
         }
-        Self { records, bytes: self.bytes.split_off(kept), moments, seen: self.seen, leases: self.leases.clone() }
+        // Little, most often: what is kept keeps its memory.
+        let bytes = self.bytes.get(kept..).unwrap_or_default().to_vec();
+        self.bytes.truncate(kept);
+        Self { records, bytes, moments, seen: self.seen }
+    }
+
+    /// What `rest` has, in the memory that this one has come to need: the next is about as large.
+    pub fn reused_for(mut self, rest: &Self) -> Self {
+        self.records.clear();
+        self.records.extend_from_slice(&rest.records);
+        self.bytes.clear();
+        self.bytes.extend_from_slice(&rest.bytes);
+        Self { moments: rest.moments.clone(), seen: rest.seen, ..self }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use etcd_data::LeaseId;
+
     use super::*;
 
     fn put(revision: i64, value: &str) -> Change {
@@ -147,5 +172,12 @@ mod tests {
         assert_eq!(values(&rest), [b"six".to_vec(), b"".to_vec()]);
         assert!(rest.records().last().unwrap().0.tombstone);
         assert!(whole.clone().split_after(Revision(9)).is_empty());
+        assert_eq!(rest.changes_of(Revision(7)).len(), 1);
+        assert_eq!(whole.changes_of(Revision(5)).iter().map(|record| record.at.sub).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(whole.changes_of(Revision(6)), []);
+
+        let again = whole.reused_for(&rest);
+        assert_eq!((values(&again), again.moments(), again.seen()), (values(&rest), rest.moments(), rest.seen()));
+        assert_eq!((again.revisions(), again.size_bytes()), (rest.revisions(), rest.size_bytes()));
     }
 }

@@ -1,8 +1,10 @@
 //! From the right to write to its loss: stand where the archive ends, watch, seal, deliver.
 
 pub(crate) mod anchors;
+mod left_over;
 mod listen;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use archive::about::LineageNote;
@@ -24,12 +26,12 @@ use crate::follow::choose::{Nobody, called, choose};
 use crate::follow::deliver::{Delivered, Undelivered, deliver};
 use crate::follow::line::{Break, Line};
 use crate::follow::live::{Sight, Trouble};
-use crate::follow::order::Order;
+use crate::follow::order::{self, Order};
 use crate::follow::progress::{Doing, Mark};
 use crate::follow::resume::{Resume, ResumeError, changes_at, resume};
 use crate::follow::segment::Segment;
 use crate::follow::told::Told;
-use crate::home::{Home, blocking};
+use crate::home::Home;
 use crate::stop::Stop;
 
 /// How a session ended.
@@ -102,16 +104,23 @@ impl Session {
         progress.does(Doing::Starting);
         let mut tip = home.with(|archive, home| archive.tip(&home.scratch)).await?;
         if let Some(end) = &tip
-            && has_left_over(follower, end)?
+            && left_over::is_any(follower, end)?
         {
-            deliver_left_over(follower, epoch).await?;
+            let sealed = Mark { revision: end.revision, seen: end.seen };
+            if let Some(session) = Self::go_on_after_spool(follower, epoch, sealed).await {
+                return Ok(session);
+            }
+            left_over::deliver_all(follower, epoch).await?;
             tip = home.with(|archive, home| archive.tip(&home.scratch)).await?;
         }
         let sight = live.look().await?;
         let member = choose(&sight, None, None)?;
         let now = Timestamp::now();
         let (parent, why) = match resume(&**live, member, &sight, home, tip, replaces).await? {
-            Resume::GoOn(tip) => return Ok(Self::go_on(follower, epoch, *tip, &sight, member)),
+            Resume::GoOn(tip) => {
+                let sealed = Mark { revision: tip.revision, seen: tip.seen };
+                return Ok(Self::go_on(follower, epoch, *tip, sealed, &sight, member));
+            }
             Resume::NewLineage { parent, why } => (parent, why),
         };
         let lineage = begin_lineage(home, parent, &why, now).await?;
@@ -125,9 +134,22 @@ impl Session {
         Ok(Self::stand(follower, plan, last, None, told, &sight))
     }
 
-    fn go_on(follower: &Follower, epoch: Epoch, tip: Tip, sight: &Sight, member: u64) -> Self {
+    /// Goes on after what waits in the spool, if the cluster has the same history there. Nothing if that does not show.
+    async fn go_on_after_spool(follower: &Follower, epoch: Epoch, sealed: Mark) -> Option<Self> {
+        let Follower { live, home, .. } = follower;
+        let tip = left_over::tip(follower).await?;
+        let sight = live.look().await.ok()?;
+        let member = choose(&sight, None, None).ok()?;
+        match resume(&**live, member, &sight, home, Some(tip), false).await.ok()? {
+            Resume::GoOn(tip) => Some(Self::go_on(follower, epoch, *tip, sealed, &sight, member)),
+            Resume::NewLineage { .. } => None,
+        }
+    }
+
+    /// Goes on after `tip`; up to `sealed` the archive has everything.
+    fn go_on(follower: &Follower, epoch: Epoch, tip: Tip, sealed: Mark, sight: &Sight, member: u64) -> Self {
         let plan = BasePlan { member, etcd_cluster: sight.cluster, lineage: tip.lineage, epoch };
-        follower.progress.tell(|told| told.sealed = Some(Mark { revision: tip.revision, seen: tip.seen }));
+        follower.progress.tell(|told| told.sealed = Some(sealed));
         Self::stand(follower, plan, (tip.revision, tip.changes), tip.link, Told::by(&tip.closing), sight)
     }
 
@@ -210,9 +232,13 @@ impl Session {
             if let Err(error) = self.seal(follower).await {
                 return End::Failed(error);
             }
-            tokio::select! {
-                () = tokio::time::sleep(PAUSE * broken_in_a_row.min(20)) => {}
-                () = stop.told() => return End::Stopped,
+            // A member that dropped the watch is watched again at once, and most often that was all.
+            if broken_in_a_row > 1 {
+                follower.progress.does(Doing::Waiting);
+            }
+            let pause = PAUSE * broken_in_a_row.min(20);
+            if order::refuse_during(pause, orders, &in_one_line(&error), stop).await.is_break() {
+                return End::Stopped;
             }
         }
     }
@@ -252,9 +278,11 @@ impl Session {
         let base = self.plan.header(&follower.home.cluster, now);
         let header = Header { from, to, seen, follows: self.link, ..base };
         let closing = self.told.closing(&segment);
-        let (home, spool) = (follower.home.clone(), std::sync::Arc::clone(&follower.spool));
-        let written = blocking(move || spool.seal(header, &segment, closing, &home.writing(now))).await?;
-        self.link = Some(written.link);
+        let (home, spool) = (follower.home.clone(), Arc::clone(&follower.spool));
+        let sealing = move || (spool.seal(header, &segment, closing, &home.writing(now)), segment);
+        let (written, segment) = follower.spool.sealer().run(sealing).await;
+        self.segment = segment.reused_for(&self.segment);
+        self.link = Some(written?.link);
         (self.sealed, self.last) = (to, last);
         Ok(())
     }
@@ -276,48 +304,6 @@ fn undelivered_end(follower: &Follower, undelivered: Undelivered) -> End {
             }
         }
         Undelivered::Taken { .. } | Undelivered::Archive(_) => End::Failed(undelivered.into()),
-    }
-}
-
-/// Whether the spool has what comes after `tip`. What does not is taken out of it: the archive has it, or etcd will tell
-/// of it again.
-fn has_left_over(follower: &Follower, tip: &Tip) -> Result<bool, SessionError> {
-    let mut reached = tip.revision;
-    let mut link = tip.link;
-    let mut is_any = false;
-    for kept in follower.spool.all() {
-        let Header { lineage, from, to, follows, .. } = &kept.header;
-        let is_linked = *from <= reached || link.is_none() || *follows == link || follows.is_none();
-        if *lineage == tip.lineage && *to > reached && *from <= reached.next() && is_linked {
-            (reached, link, is_any) = (*to, link_of(follower, &kept), true);
-        } else {
-            follower.spool.remove(&kept)?;
-        }
-    }
-    Ok(is_any)
-}
-
-/// What follows on a delta in the spool.
-fn link_of(follower: &Follower, kept: &super::spool::Sealed) -> Option<Link> {
-    let file = follower.spool.store().file(&follower.spool.key(kept).ok()?)?;
-    let mut end = [0; FOOTER_BYTES];
-    std::os::unix::fs::FileExt::read_exact_at(&file, &mut end, kept.size_bytes.checked_sub(FOOTER_BYTES as u64)?)
-        .ok()?;
-    digest_at_end(&end).map(Link)
-}
-
-/// Delivers what an earlier run left in the spool.
-async fn deliver_left_over(follower: &Follower, epoch: Epoch) -> Result<(), SessionError> {
-    let (told, _) = watch::channel(Delivered::default());
-    let mut fill = follower.spool.fill();
-    tokio::select! {
-        undelivered = deliver(&follower.home, &follower.spool, epoch, follower.right.clone(), &told) => {
-            match undelivered_end(follower, undelivered) {
-                End::Failed(error) => Err(error),
-                End::Overtaken | End::Stopped => Err(Undelivered::Overtaken.into()),
-            }
-        }
-        _ = fill.wait_for(|fill| fill.objects == 0) => Ok(()),
     }
 }
 

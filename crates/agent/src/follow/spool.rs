@@ -17,6 +17,7 @@ use archive::{Closing, Error};
 use store::{Folder, Key, Store};
 use tokio::sync::watch;
 
+use crate::follow::sealer::Sealer;
 use crate::follow::segment::Segment;
 
 /// A sealed delta that the store may not have yet.
@@ -48,6 +49,7 @@ pub struct Spool {
     store: Arc<dyn Store>,
     queue: Mutex<VecDeque<Sealed>>,
     fill: watch::Sender<Fill>,
+    sealer: Sealer,
 }
 
 /// What is in the making is called so, and nothing else here is.
@@ -121,6 +123,7 @@ impl Spool {
             store,
             queue: Mutex::new(found.into()),
             fill: watch::Sender::default(),
+            sealer: Sealer::start().map_err(scratch)?,
         };
         spool.tell(&spool.lock());
         Ok(spool)
@@ -149,6 +152,11 @@ impl Spool {
     /// Where a delta of it is in [`Spool::store`].
     pub fn key(&self, sealed: &Sealed) -> Result<Key, Error> {
         Ok(sealed.name.below("")?)
+    }
+
+    /// Where it is sealed.
+    pub fn sealer(&self) -> &Sealer {
+        &self.sealer
     }
 
     /// Seals `segment`: makes its delta, and keeps it on the disk.
@@ -211,5 +219,5 @@ impl Spool {
     }
 }
 
-/// A delta is small when it is new, and is merged soon: what it costs to make matters more than how small it is.
-const CHUNK_BYTES: usize = 4 << 20;
+/// More than is sealed at once, so that it is packed where it is gathered, and nothing else is gathered meanwhile.
+const CHUNK_BYTES: usize = 8 << 20;

@@ -1,6 +1,6 @@
 //! What a delta tells at its end of leases, compactions, members and users: what no watch gives.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use archive::closing::{Anchor, Closing, Compaction, MemberNote};
@@ -77,10 +77,16 @@ impl Told {
     }
 
     async fn ask_all(&mut self, live: &dyn Live, member: u64, segment: &Segment) -> Result<(), Trouble> {
-        if let Some((_, reached)) = segment.revisions() {
-            self.compacted = compacted(live, member, self.compacted, reached).await?;
-        }
-        let there = live.leases(member).await?;
+        let known = self.compacted;
+        let compacted = async {
+            match segment.revisions() {
+                Some((_, reached)) => compacted(live, member, known, reached).await,
+                None => Ok(known),
+            }
+        };
+        let (compacted, there, auth) = futures::try_join!(compacted, live.leases(member), live.auth_revision(member))?;
+        (self.compacted, self.auth_revision) = (compacted, auth.or(self.auth_revision));
+        let there: BTreeSet<LeaseId> = there.into_iter().collect();
         self.leases.retain(|id, _| there.contains(id));
         let unknown: Vec<LeaseId> = there.into_iter().filter(|id| !self.leases.contains_key(id)).collect();
         for some in unknown.chunks(LEASES_AT_ONCE) {
@@ -89,7 +95,6 @@ impl Told {
                 self.leases.extend(granted.map(|seconds| (id, seconds)));
             }
         }
-        self.auth_revision = live.auth_revision(member).await?.or(self.auth_revision);
         Ok(())
     }
 

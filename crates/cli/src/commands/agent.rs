@@ -85,6 +85,9 @@ pub struct FollowArgs {
     /// Delete nothing, however old
     #[arg(long, conflicts_with_all = ["window", "daily"])]
     keep_all: bool,
+    /// Leave merging, checking and deleting to somebody else, as whoever measures what following alone costs
+    #[arg(long, hide = true)]
+    no_upkeep: bool,
 }
 
 /// Follows it.
@@ -165,13 +168,16 @@ impl FollowArgs {
         }
     }
 
-    /// What is done to the archive when.
-    pub fn schedule(&self) -> Schedule {
+    /// What is done to the archive when, if it is to be done.
+    pub fn schedule(&self) -> Option<Schedule> {
+        if self.no_upkeep {
+            return None;
+        }
         let days = Generations { daily: self.daily, ..Generations::default() };
         let rules = match self.keep_all {
             true => Vec::new(),
             false => vec![Rule::Window(self.window), Rule::Generations(days)],
         };
-        Schedule { retention: Policy { rules, ..Policy::default() }, ..Schedule::default() }
+        Some(Schedule { retention: Policy { rules, ..Policy::default() }, ..Schedule::default() })
     }
 }

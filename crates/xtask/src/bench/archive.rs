@@ -13,8 +13,13 @@ mod remote;
 mod restore;
 mod theirs;
 
+use std::path::PathBuf;
+
 use super::measure::Run;
 use crate::{Result, say};
+
+pub(super) use place::{bytes_of, link_all, scratch};
+pub(super) use restore::restoring;
 
 /// What etcdbrctl v0.44-dev takes on two cores.
 mod peer {
@@ -46,6 +51,11 @@ pub(crate) fn archive(part: Option<&str>) -> Result<()> {
         return Err("the parts are restore, merge, lookup, line and memory".into());
     }
     meant.iter().try_for_each(|(_, measure)| measure())
+}
+
+/// The archive of W1 that is measured: a full, and 94 deltas.
+pub(super) fn w1() -> Result<PathBuf> {
+    ours::Scaled::ONE.archive()
 }
 
 /// Says what something took, beside a copy of what it made, and beside a peer.

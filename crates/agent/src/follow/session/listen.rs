@@ -20,6 +20,8 @@ const SILENCE: Duration = Duration::from_secs(60);
 struct Beside<'a> {
     /// When what is gathered has to be sealed.
     due: Option<Instant>,
+    /// How many sealed deltas wait for the store.
+    waiting: usize,
     /// When members are asked for hashes again.
     anchor_at: Option<Instant>,
     anchoring: Option<BoxFuture<'a, Answers>>,
@@ -48,8 +50,12 @@ impl Session {
         let name = sight.members.iter().find(|one| one.id == member).map(called);
         follower.progress.tell(|told| (told.member, told.sight) = (name, Some(sight)));
         follower.progress.does(Doing::Following);
+        if delivered.borrow().waiting.is_none() {
+            follower.progress.clear();
+        }
         let mut beside = Beside {
             due: None,
+            waiting: 0,
             anchor_at: follower.rhythm.anchor_every.map(|_| Instant::now()),
             anchoring: None,
             full: None,
@@ -80,10 +86,10 @@ impl Session {
         let far = Instant::now() + Duration::from_secs(1 << 30);
         loop {
             let has_room = fill.borrow_and_update().bytes < follower.rhythm.spool_bytes;
+            beside.waiting = fill.borrow().objects;
             tokio::select! {
                 seen = watching.next(), if has_room => {
-                    let ended = || Trouble::Away { place: format!("{:x}", self.plan.member), why: "it ended the watch".into() };
-                    self.hear(&seen.ok_or_else(ended)??, follower, beside).await?;
+                    self.hear(seen, &mut watching, follower, beside).await?;
                     silent_at = Instant::now() + SILENCE;
                 }
                 () = sleep_until(beside.due.unwrap_or(far)) => self.seal_now(follower, beside).await?,
@@ -97,7 +103,11 @@ impl Session {
                         self.tell_delivered(&now, follower, beside).await?;
                     }
                 }
-                _ = fill.changed() => silent_at = Instant::now() + SILENCE,
+                _ = fill.changed() => {
+                    silent_at = Instant::now() + SILENCE;
+                    let soon = Instant::now() + follower.rhythm.seal_within(fill.borrow().objects);
+                    beside.due = beside.due.map(|due| due.min(soon));
+                }
                 Some(order) = orders.recv() => self.take_order(order, follower, beside).await?,
                 answers = done(&mut beside.anchoring) => self.take_answers(answers, follower),
                 base = done(&mut beside.full) => self.take_full(base, beside, follower),
@@ -108,23 +118,35 @@ impl Session {
         }
     }
 
+    /// Hears `first` and what has come behind it by now: a member that is written to says one thing to the transaction, and
+    /// going round for each would cost more than the thing itself.
     async fn hear<'a>(
         &mut self,
-        seen: &Seen,
+        first: Option<Result<Seen, Trouble>>,
+        watching: &mut Watching,
         follower: &'a Follower,
         beside: &mut Beside<'a>,
     ) -> Result<(), SessionError> {
         let now = Timestamp::now();
-        self.line.take(seen, &mut self.segment, now)?;
-        if !seen.is_partial && seen.revision == self.line.reached() {
-            let mark = Mark { revision: seen.revision, seen: now };
+        let mut next = Some(first);
+        let mut is_whole = false;
+        while let Some(seen) = next {
+            let ended = || Trouble::Away { place: format!("{:x}", self.plan.member), why: "it ended the watch".into() };
+            let seen = seen.ok_or_else(ended)??;
+            self.line.take(&seen, &mut self.segment, now)?;
+            is_whole = !seen.is_partial && seen.revision == self.line.reached();
+            let is_full = self.segment.size_bytes() >= follower.rhythm.seal_bytes;
+            next = if is_full { None } else { watching.next().now_or_never() };
+        }
+        if is_whole {
+            let mark = Mark { revision: self.line.reached(), seen: now };
             follower.progress.tell(|told| told.seen = Some(mark));
         }
         if self.segment.is_empty() {
             return Ok(());
         }
         if beside.due.is_none() {
-            beside.due = Some(Instant::now() + follower.rhythm.seal_after);
+            beside.due = Some(Instant::now() + follower.rhythm.seal_within(beside.waiting));
         }
         let is_asked = beside.wants_seal.iter().any(|(to, _)| *to > self.sealed && *to <= self.line.reached());
         if is_asked || self.segment.size_bytes() >= follower.rhythm.seal_bytes {
@@ -137,7 +159,8 @@ impl Session {
     async fn seal_now<'a>(&mut self, follower: &'a Follower, beside: &mut Beside<'a>) -> Result<(), SessionError> {
         let auth_before = self.told.auth_revision();
         self.seal(follower).await?;
-        beside.due = (!self.segment.is_empty()).then(|| Instant::now() + follower.rhythm.seal_after);
+        let within = follower.rhythm.seal_within(beside.waiting);
+        beside.due = (!self.segment.is_empty()).then(|| Instant::now() + within);
         if self.told.auth_revision() != auth_before && auth_before.is_some() && beside.full.is_none() {
             tracing::info!("users or roles have changed: a full has to hold them");
             beside.full = Some(self.begin_full(follower));
@@ -145,7 +168,7 @@ impl Session {
         if beside.anchor_at.is_some_and(|at| at <= Instant::now()) && beside.anchoring.is_none() {
             beside.anchor_at = follower.rhythm.anchor_every.map(|every| Instant::now() + every);
             let sight = follower.progress.standing().borrow().sight.clone().unwrap_or_default();
-            beside.anchoring = Some(anchors::ask(std::sync::Arc::clone(&follower.live), sight, self.sealed).boxed());
+            beside.anchoring = Some(anchors::ask(Arc::clone(&follower.live), sight, self.sealed).boxed());
         }
         Ok(())
     }

@@ -26,7 +26,7 @@ pub(super) fn made(name: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result
 }
 
 /// A folder for what is measured to write to, on the same file system.
-pub(super) fn scratch() -> Result<tempfile::TempDir> {
+pub(in crate::bench) fn scratch() -> Result<tempfile::TempDir> {
     let root = testkit::cache::root().join("bench");
     fs::create_dir_all(&root)?;
     Ok(tempfile::tempdir_in(root)?)
@@ -45,7 +45,7 @@ pub(super) fn require_room(bytes: u64) -> Result<()> {
 }
 
 /// The bytes of all files below `folder` that have `part` in their path.
-pub(super) fn bytes_of(folder: &Path, part: &str) -> Result<u64> {
+pub(in crate::bench) fn bytes_of(folder: &Path, part: &str) -> Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -60,7 +60,7 @@ pub(super) fn bytes_of(folder: &Path, part: &str) -> Result<u64> {
 }
 
 /// Makes `to` of everything in `from`, without copying a byte where the file system can.
-pub(super) fn link_all(from: &Path, to: &Path) -> Result<()> {
+pub(in crate::bench) fn link_all(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;

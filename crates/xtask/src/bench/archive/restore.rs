@@ -31,7 +31,7 @@ pub(super) fn measure() -> Result<()> {
 }
 
 /// Restoring what is in `archive` to `target`.
-pub(super) fn restoring(refloat: &Path, name: &str, archive: &Path, target: &Path) -> Work {
+pub(in crate::bench) fn restoring(refloat: &Path, name: &str, archive: &Path, target: &Path) -> Work {
     let [archive, data_dir] = [archive, target].map(|path| path.display().to_string());
     Work::of(refloat, name, &["restore", &archive, "--data-dir", &data_dir], Some(target.into()))
 }

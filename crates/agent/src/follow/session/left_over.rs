@@ -1,0 +1,92 @@
+//! What an earlier run left in the spool: sealed, and not in the archive yet.
+//!
+//! Where the spool ends is where following goes on, if the cluster has the same history there: so what comes is seen at
+//! once, however long the store takes for what waits. Otherwise what waits is delivered first, and the archive tells
+//! the rest.
+
+use std::fs::File;
+use std::ops::ControlFlow;
+use std::os::unix::fs::FileExt;
+
+use archive::object::Object;
+use archive::sealing::Keys;
+use etcd_data::database::Direction;
+
+use super::*;
+use crate::follow::spool::Sealed;
+use crate::home::blocking;
+
+/// Whether the spool has what comes after `tip`. What does not is taken out of it: the archive has it, or etcd will tell
+/// of it again.
+pub(super) fn is_any(follower: &Follower, tip: &Tip) -> Result<bool, SessionError> {
+    let mut reached = tip.revision;
+    let mut link = tip.link;
+    let mut is_any = false;
+    for kept in follower.spool.all() {
+        let Header { lineage, from, to, follows, .. } = &kept.header;
+        let is_linked = *from <= reached || link.is_none() || *follows == link || follows.is_none();
+        if *lineage == tip.lineage && *to > reached && *from <= reached.next() && is_linked {
+            (reached, link, is_any) = (*to, link_of(follower, &kept), true);
+        } else {
+            follower.spool.remove(&kept)?;
+        }
+    }
+    Ok(is_any)
+}
+
+/// What follows on a delta in the spool.
+fn link_of(follower: &Follower, kept: &Sealed) -> Option<Link> {
+    let file = follower.spool.store().file(&follower.spool.key(kept).ok()?)?;
+    let mut end = [0; FOOTER_BYTES];
+    file.read_exact_at(&mut end, kept.size_bytes.checked_sub(FOOTER_BYTES as u64)?).ok()?;
+    digest_at_end(&end).map(Link)
+}
+
+/// Where the spool ends, if that can be read: what is encrypted for others cannot.
+pub(super) async fn tip(follower: &Follower) -> Option<Tip> {
+    let kept = follower.spool.all().pop()?;
+    let file = follower.spool.store().file(&follower.spool.key(&kept).ok()?)?;
+    let key = follower.home.archive_key.clone().map(|writing| writing.key);
+    blocking(move || {
+        let keys = key.as_slice();
+        tip_in(&kept, Arc::new(file), keys)
+            .inspect_err(|error| tracing::debug!(%error, "the spool is not gone on from"))
+            .ok()
+    })
+    .await
+}
+
+fn tip_in(kept: &Sealed, file: Arc<File>, keys: &(impl Keys + ?Sized)) -> Result<Tip, Error> {
+    let key = kept.name.below("")?;
+    let damaged = |source| Error::Object { key: key.clone(), source };
+    let object = Object::open(key.as_str(), file, keys).map_err(damaged)?;
+    let Header { lineage, to, seen, epoch, .. } = object.header().clone();
+    let mut changes = Vec::new();
+    // A revision may begin in the chunk before.
+    let chunks: Vec<_> = object.chunks().filter(|(range, _)| range.to >= to).collect();
+    for (_, records) in chunks {
+        records.read(Direction::Forwards, &mut |at, value| {
+            if at.main >= to {
+                changes.push(TailRecord { at, value: value.to_vec() });
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+    }
+    let (closing, link) = (object.closing().map_err(damaged)?.clone(), Some(object.link()));
+    Ok(Tip { lineage, revision: to, seen: seen.1, link, epoch, closing, changes })
+}
+
+/// Delivers it.
+pub(super) async fn deliver_all(follower: &Follower, epoch: Epoch) -> Result<(), SessionError> {
+    let (told, _) = watch::channel(Delivered::default());
+    let mut fill = follower.spool.fill();
+    tokio::select! {
+        undelivered = deliver(&follower.home, &follower.spool, epoch, follower.right.clone(), &told) => {
+            match undelivered_end(follower, undelivered) {
+                End::Failed(error) => Err(error),
+                End::Overtaken | End::Stopped => Err(Undelivered::Overtaken.into()),
+            }
+        }
+        _ = fill.wait_for(|fill| fill.objects == 0) => Ok(()),
+    }
+}

@@ -1,0 +1,101 @@
+//! `cargo xtask bench agent`: what following a real etcd costs, how late it seals, and how soon etcd serves again when its disk
+//! is gone.
+//!
+//! The agent is the released program, in a process of its own; the etcd beside it does not fsync, so that a disk
+//! that is shared by both has less of a part in the figures. What is printed are the rows of `docs/performance.md`.
+
+mod capture;
+mod deltas;
+mod etcd;
+mod follower;
+mod latency;
+mod load;
+mod memory;
+mod serving;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::work;
+use crate::{Result, say};
+
+/// What etcdbrctl v0.44-dev takes to capture W1's deltas on two cores.
+mod peer {
+    /// Processor time in seconds.
+    pub(super) const CPU_SECONDS: f64 = 24.0;
+    /// What it stores.
+    pub(super) const DELTA_BYTES: f64 = 138e6;
+    /// Peak of resident memory in MiB.
+    pub(super) const PEAK_MIB: f64 = 95e6 / 1048576.0;
+}
+
+/// How much is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Length {
+    /// Just enough to show that it works: a twentieth of W1, and seconds of the rest.
+    Short,
+    /// All of W1, and two minutes of writing for the memory.
+    Usual,
+    /// The same with ten minutes of writing.
+    Long,
+}
+
+/// What is measured, and how.
+struct Bench {
+    length: Length,
+    /// The program that is measured.
+    refloat: PathBuf,
+}
+
+/// Measures one thing, and prints what came out.
+type Measure = fn(&Bench) -> Result<()>;
+
+/// Measures one part, or all.
+pub(crate) fn agent(arguments: &[&str]) -> Result<()> {
+    let parts: [(&str, Measure); 4] = [
+        ("capture", capture::measure),
+        ("memory", memory::measure),
+        ("latency", latency::measure),
+        ("serving", serving::measure),
+    ];
+    let (mut length, mut program, mut wanted) = (Length::Usual, None, None);
+    let mut arguments = arguments.iter();
+    while let Some(&argument) = arguments.next() {
+        match argument {
+            "--short" => length = Length::Short,
+            "--long" => length = Length::Long,
+            "--program" => program = Some(PathBuf::from(arguments.next().ok_or("--program names a program")?)),
+            part => wanted = Some(part),
+        }
+    }
+    let meant: Vec<_> = parts.iter().filter(|(name, _)| wanted.is_none_or(|wanted| wanted == *name)).collect();
+    if meant.is_empty() {
+        return Err("the parts are capture, memory, latency and serving".into());
+    }
+    let refloat = program.map_or_else(work::program, |program| Ok(std::path::absolute(program)?))?;
+    let bench = Bench { length, refloat };
+    meant.iter().try_for_each(|(_, measure)| measure(&bench))
+}
+
+impl Bench {
+    /// One of three, by how much is done.
+    fn by_length<T>(&self, short: T, usual: T, long: T) -> T {
+        match self.length {
+            Length::Short => short,
+            Length::Usual => usual,
+            Length::Long => long,
+        }
+    }
+}
+
+/// The line under the head of a table of `columns`, the first of which is text.
+fn tell_table(head: &str) {
+    let columns = head.matches('|').count() - 1;
+    say(&format!("\n{head}\n|{}", "---|".repeat(columns)));
+}
+
+/// What a part of `whole` is, in hundredths, of times that are in order.
+fn percentile(sorted: &[Duration], percent: usize) -> Duration {
+    let at = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
+    sorted.get(at).copied().unwrap_or_default()
+}
