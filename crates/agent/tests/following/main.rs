@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use agent::follow::order::Order;
-use agent::follow::progress::Progress;
+use agent::follow::progress::{Doing, Progress};
 use agent::follow::spool::Spool;
 use agent::follow::{Follower, Rhythm};
 use agent::home::Home;
@@ -345,4 +345,27 @@ fn whatever_happens_the_archive_ends_where_the_cluster_is_and_tells_no_lies() {
         faults += injected;
     }
     println!("{count} histories, {points} points compared, {faults} faults of the store");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_nobody_answers_it_waits_and_refuses_what_is_asked_for() {
+    const SOON: Duration = Duration::from_secs(30);
+    let mut world = World::new(1);
+    world.cluster.write(1);
+    while world.agents[0].is_none() {
+        world.start(0).await;
+    }
+    world.seal(SOON).await.unwrap();
+    world.cluster.goes_away(true);
+    let running = world.agents[0].as_ref().unwrap();
+    let mut standing = running.progress.standing();
+    let waiting = standing.wait_for(|told| told.doing == Doing::Waiting);
+    drop(tokio::time::timeout(SOON, waiting).await.unwrap().unwrap());
+    let (asked, answer) = oneshot::channel();
+    running.orders.send(Order::Seal(asked)).await.unwrap();
+    let refused = tokio::time::timeout(SOON, answer).await.unwrap().unwrap().unwrap_err();
+    assert!(refused.to_string().contains("does not answer"), "{refused}");
+    world.cluster.goes_away(false);
+    let following = standing.wait_for(|told| told.doing == Doing::Following && told.trouble.is_none());
+    drop(tokio::time::timeout(SOON, following).await.unwrap().unwrap());
 }

@@ -34,9 +34,9 @@ mod peer {
 enum Length {
     /// Just enough to show that it works: a twentieth of W1, and seconds of the rest.
     Short,
-    /// All of W1, and two minutes of writing for the memory.
+    /// All of W1, and a minute or so of writing for the memory: less than ten minutes in all.
     Usual,
-    /// The same with ten minutes of writing.
+    /// All of W1 once more with upkeep, and ten minutes of writing, twice.
     Long,
 }
 

@@ -90,3 +90,52 @@ pub(super) async fn deliver_all(follower: &Follower, epoch: Epoch) -> Result<(),
         _ = fill.wait_for(|fill| fill.objects == 0) => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use archive::closing::Closing;
+    use archive::identity::{Cluster, ClusterUid};
+    use archive::publish::Writing;
+    use archive::sealing::NoKeys;
+
+    use super::*;
+    use crate::follow::live::{Change, PutChange};
+    use crate::follow::spool::Spool;
+
+    #[test]
+    fn the_end_of_a_spool_is_as_it_was_sealed() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut segment = Segment::default();
+        for (revision, sub) in [(5, 0), (6, 0), (6, 1)] {
+            let put = PutChange { value: format!("{revision} {sub}").into(), version: 1, ..PutChange::default() };
+            let change = Change { key: "k".into(), revision: Revision(revision), put: Some(put) };
+            segment.push(&change, sub, Timestamp::UNIX_EPOCH);
+        }
+        let lineage = LineageId::new(Timestamp::UNIX_EPOCH, 1);
+        let plan = BasePlan { member: 1, etcd_cluster: 2, lineage: lineage.clone(), epoch: Epoch(3) };
+        let header = plan.header(&Cluster { name: "prod".into(), id: ClusterUid(4) }, Timestamp::UNIX_EPOCH);
+        let header = Header { from: Revision(5), to: Revision(6), ..header };
+        let closing = Closing { auth_revision: Some(7), ..Closing::default() };
+        let writing = Writing { now: Timestamp::UNIX_EPOCH, scratch: folder.path(), archive_key: None };
+        let spool = Spool::open(&folder.path().join("spool")).unwrap();
+        let written = spool.seal(header, &segment, closing.clone(), &writing).unwrap();
+        drop(spool);
+
+        // Another agent finds it.
+        let spool = Spool::open(&folder.path().join("spool")).unwrap();
+        let kept = spool.all().pop().unwrap();
+        let file = spool.store().file(&spool.key(&kept).unwrap()).unwrap();
+        let tip = tip_in(&kept, Arc::new(file), &NoKeys).unwrap();
+        let expected = Tip {
+            lineage,
+            revision: Revision(6),
+            seen: Timestamp::UNIX_EPOCH,
+            link: Some(written.link),
+            epoch: Epoch(3),
+            closing,
+            changes: segment.changes_of(Revision(6)),
+        };
+        assert_eq!(tip, expected);
+        assert_eq!(tip.changes.len(), 2);
+    }
+}

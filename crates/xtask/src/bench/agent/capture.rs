@@ -9,7 +9,7 @@ use super::super::w1::W1;
 use super::etcd::Followed;
 use super::follower::Follower;
 use super::load::Replay;
-use super::{Bench, deltas, peer, tell_table};
+use super::{Bench, Length, deltas, peer, tell_table};
 use crate::{Result, say};
 
 /// How long the last changes may take to be sealed.
@@ -23,7 +23,10 @@ pub(super) fn measure(bench: &Bench) -> Result<()> {
         "| W1's deltas | Changes | A second | CPU s | ÷ etcdbrctl | MB | ÷ etcdbrctl | Peak MiB | ÷ etcdbrctl |",
     );
     run(bench, work, "followed", &["--no-upkeep"])?;
-    run(bench, work, "followed, merged and checked meanwhile", &[])
+    match bench.length {
+        Length::Usual => Ok(()),
+        Length::Short | Length::Long => run(bench, work, "followed, merged and checked meanwhile", &[]),
+    }
 }
 
 fn run(bench: &Bench, work: W1, name: &str, arguments: &[&str]) -> Result<()> {

@@ -20,17 +20,25 @@ const CAUGHT_UP_WITHIN: Duration = Duration::from_secs(300);
 
 /// Measures and prints.
 pub(super) fn measure(bench: &Bench) -> Result<()> {
+    tell_table(
+        "| Writes of 1 KiB | Changes | Seconds | Store away, s | A second | Peak MiB, idle | Peak MiB | Behind at the end | CPU s |",
+    );
+    run(bench, "followed", &["--no-upkeep"])?;
+    run(bench, "followed, merged and checked meanwhile", &[])
+}
+
+fn run(bench: &Bench, name: &str, more: &[&str]) -> Result<()> {
     let seconds = Duration::from_secs;
     let (lasting, away) =
-        bench.by_length((seconds(20), seconds(6)), (seconds(120), seconds(30)), (seconds(600), seconds(120)));
+        bench.by_length((seconds(20), seconds(6)), (seconds(75), seconds(20)), (seconds(600), seconds(120)));
     let followed = Followed::start()?;
     followed.write(load::puts().take(1))?;
     let server = S3sFs::start();
     let archive = server.bucket(BUCKET);
     let line = Toxic::before_url(&server.url());
     let credentials = [("AWS_ACCESS_KEY_ID", S3sFs::ACCESS_KEY), ("AWS_SECRET_ACCESS_KEY", S3sFs::SECRET_KEY)];
-    let arguments = ["--endpoint", &line.url(), "--region", "us-east-1"];
-    let url = format!("s3://{BUCKET}");
+    let (endpoint, url) = (line.url(), format!("s3://{BUCKET}"));
+    let arguments = [&["--endpoint", &endpoint, "--region", "us-east-1"], more].concat();
     let follower = Follower::start(&bench.refloat, &followed.url(), &url, &arguments, &credentials)?;
     let told = |error: Box<dyn std::error::Error>| format!("{error}:\n{}", follower.log());
     deltas::wait_for(&archive, followed.revision()?, CAUGHT_UP_WITHIN).map_err(told)?;
@@ -54,11 +62,8 @@ pub(super) fn measure(bench: &Bench) -> Result<()> {
     let at_end = follower.peak_mib()?;
     let behind = followed.revision()? - deltas::reached(&archive).unwrap_or_default();
     deltas::wait_for(&archive, followed.revision()?, CAUGHT_UP_WITHIN).map_err(told)?;
-    tell_table(
-        "| Writes of 1 KiB | Seconds | Store away, s | A second | Peak MiB, idle | Peak MiB | Revisions behind at the end | CPU s |",
-    );
     say(&format!(
-        "| {} | {} | {} | {:.0} | {idle:.0} | {:.0} | {behind} | {:.1} |",
+        "| {name} | {} | {} | {} | {:.0} | {idle:.0} | {:.0} | {behind} | {:.1} |",
         sending.changes,
         lasting.as_secs(),
         away.as_secs(),
