@@ -7,6 +7,7 @@ use archive::about::ClusterNote;
 use archive::archive::{Archive, Which};
 use archive::catalogue::PickError;
 use archive::encryption::{Keyring, Lockboxes, Recipient, WritingKey};
+use archive::fence::FenceError;
 use archive::founding::found_cluster;
 use archive::header::{FORMAT, PROGRAM};
 use archive::identity::ClusterUid;
@@ -56,7 +57,12 @@ impl Home {
                 let cluster = Cluster { name: name.unwrap_or(DEFAULT_NAME).into(), id: ClusterUid(rand::random()) };
                 let folder = format!("{}/", cluster.name);
                 let note = ClusterNote { format: FORMAT, cluster, made: now, program: PROGRAM.into() };
-                found_cluster(&*store, &folder, &note).await?.cluster
+                match found_cluster(&*store, &folder, &note).await {
+                    Ok(found) => found.cluster,
+                    // Agents that begin together look for it together: another one has made it since we looked.
+                    Err(Error::Fence(FenceError::OtherCluster { theirs, ours })) if theirs.name == ours.name => theirs,
+                    Err(error) => return Err(error),
+                }
             }
         };
         Ok(Self { store, cluster, keyring, archive_key: None, scratch: scratch.into(), runtime: Handle::current() })
@@ -111,5 +117,24 @@ pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send 
             Ok(panic) => std::panic::resume_unwind(panic),
             Err(_) => std::future::pending().await,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use futures::future::join_all;
+    use store::Memory;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn of_those_who_begin_together_one_makes_the_archive_and_all_have_it() {
+        let (store, scratch): (Arc<dyn Store>, _) = (Arc::new(Memory::new()), std::env::temp_dir());
+        let find = || Home::find(Arc::clone(&store), None, Arc::new(Keyring::new()), &scratch, Timestamp::UNIX_EPOCH);
+        let homes = join_all((0..20).map(|_| find())).await;
+        let ids: BTreeSet<String> = homes.into_iter().map(|home| home.unwrap().cluster.id.to_string()).collect();
+        assert_eq!(ids.len(), 1);
     }
 }

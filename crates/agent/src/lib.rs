@@ -5,6 +5,7 @@
 //! - [`stop`]: being told to stop
 //! - [`follow`]: every change from etcd to the archive
 //! - [`backup`]: one full, now
+//! - [`blind`]: the right to write is given up where nothing is heard of the cluster
 //! - [`report`]: what is told of all that
 //! - [`sidecar`]: how it answers in the published protocol; [`http`], [`metrics`]: how it is asked
 //! - [`upkeep`]: merging, proving and pruning, from time to time
@@ -16,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 pub mod backup;
+pub mod blind;
 pub mod care;
 pub mod drill;
 pub mod follow;

@@ -3,12 +3,14 @@
 //! It is got when nobody else has it, renewed well before it ends, and got again when it was lost. Whoever writes looks
 //! at it before something is sent and again when the store has acknowledged it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use archive::Error;
+use archive::error::in_one_line;
 use archive::fence::{Acquire, Candidate, Fence, FenceError, Gate, Permit, Terms, Tick};
 use archive::identity::Epoch;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 use crate::home::Home;
@@ -49,10 +51,24 @@ impl Right {
 /// A task that holds the right to write. Dropped, it is not renewed any more, and ends by itself.
 pub struct Pen {
     right: watch::Receiver<Right>,
+    aside: Arc<Notify>,
     stop: Stopper,
     task: JoinSet<Result<(), Error>>,
 }
 
+/// Asks for the right to be given up for a while, for others who may do more with it.
+#[derive(Debug, Clone)]
+pub struct Aside(Arc<Notify>);
+
+impl Aside {
+    /// Asks. If the right is not ours, it is not asked for either for that while.
+    pub fn ask(&self) {
+        self.0.notify_waiters();
+    }
+}
+
+/// What is told while it is given up.
+const ASIDE: &str = "the cluster cannot be followed from here, so others may write";
 /// How long a store that does not answer is left alone.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -60,15 +76,20 @@ impl Pen {
     /// Begins to ask for it.
     pub fn take_up(home: Home, me: Candidate, terms: Terms, highest: Epoch) -> Self {
         let (told, right) = watch::channel(Right::Unknown);
-        let stop = Stopper::default();
+        let (stop, aside) = (Stopper::default(), Arc::new(Notify::new()));
         let mut task = JoinSet::new();
-        task.spawn(hold(home, me, terms, highest, told, stop.stop_signal()));
-        Self { right, stop, task }
+        task.spawn(hold(home, me, terms, highest, told, Arc::clone(&aside), stop.stop_signal()));
+        Self { right, aside, stop, task }
     }
 
     /// What there is of it, whenever that changes.
     pub fn right(&self) -> watch::Receiver<Right> {
         self.right.clone()
+    }
+
+    /// What asks for the right to be given up for a while.
+    pub fn aside(&self) -> Aside {
+        Aside(Arc::clone(&self.aside))
     }
 
     /// Gives it up, so that the next one need not wait.
@@ -87,6 +108,7 @@ async fn hold(
     terms: Terms,
     mut highest: Epoch,
     told: watch::Sender<Right>,
+    aside: Arc<Notify>,
     mut stop: Stop,
 ) -> Result<(), Error> {
     let folder = home.folder();
@@ -96,6 +118,7 @@ async fn hold(
         let lost = loop {
             let end = tokio::select! {
                 end = hold_once(&mut gate, &told, &mut highest) => end,
+                () = aside.notified() => break None,
                 () = stop.told() => return gate.release().await,
             };
             match end {
@@ -103,7 +126,7 @@ async fn hold(
                 Err(Error::Fence(FenceError::Held { holder, .. })) => {
                     tell(&told, Right::Theirs { holder: holder.holder, epoch: holder.epoch });
                 }
-                Err(Error::Fence(lost)) => break lost,
+                Err(Error::Fence(lost)) => break Some(lost),
                 Err(error) => {
                     tell(&told, Right::Untold { why: error.to_string() });
                     tokio::select! {
@@ -111,6 +134,17 @@ async fn hold(
                         () = stop.told() => return gate.release().await,
                     }
                 }
+            }
+        };
+        let Some(lost) = lost else {
+            tell(&told, Right::Untold { why: ASIDE.into() });
+            if let Err(error) = gate.release().await {
+                tracing::warn!(error = in_one_line(&error), "the right to write was not given up, and ends by itself");
+            }
+            tokio::select! {
+                // Whoever stands by looks more often than that.
+                () = tokio::time::sleep(terms.lasts / 2) => continue,
+                () = stop.told() => return Ok(()),
             }
         };
         match lost {

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
+use crate::blind;
 use crate::follow::live::Live;
 use crate::follow::order::Order;
 use crate::follow::progress::{Progress, Standing};
@@ -76,6 +77,13 @@ impl Agent {
         following.spawn(follower.follow(taken, stopper.stop_signal()));
 
         let mut beside = JoinSet::new();
+        beside.spawn(blind::stand_aside(
+            standing.clone(),
+            pen.right(),
+            pen.aside(),
+            terms.lasts,
+            stopper.stop_signal(),
+        ));
         let (told, upkeep) = watch::channel(Told::default());
         if let Some(schedule) = schedule {
             let keeper = Upkeep { home: home.clone(), schedule, right: pen.right(), told };

@@ -14,7 +14,7 @@ use store::Key;
 
 use crate::agree::{Agreed, Opened, told};
 use crate::archive::Archive;
-use crate::closing::{Closing, Compaction};
+use crate::closing::{Closing, Compaction, Moment};
 use crate::encryption::WritingKey;
 use crate::entry::Entry;
 use crate::error::{Error, ObjectError, is_its_own};
@@ -194,7 +194,11 @@ fn damaged(object: &Object, source: ObjectError) -> Error {
 /// Adds what is told at the end of the next object, of which `take` is taken.
 fn follow(closing: &mut Closing, told: &Closing, take: RevisionRange) {
     let is_in = |revision: Revision| (take.from..=take.to).contains(&revision);
-    closing.moments.extend(told.moments.iter().filter(|moment| is_in(moment.revision)));
+    for &moment in told.moments.iter().filter(|moment| is_in(moment.revision)) {
+        // A clock that was set back between two deltas stands still in what is made of them.
+        let second = closing.moments.last().map_or(moment.second, |last| moment.second.max(last.second));
+        closing.moments.push(Moment { second, ..moment });
+    }
     closing.compactions.extend(&told.compactions);
     closing.anchors.extend(told.anchors.iter().filter(|anchor| anchor.revision <= take.to).cloned());
     closing.leases.clone_from(&told.leases);

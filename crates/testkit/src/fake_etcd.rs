@@ -97,7 +97,7 @@ impl FakeEtcd {
     pub fn serve(&mut self, number: usize) {
         let Seat { id, port, server } = &mut self.seats[number];
         let serving = Serving { shared: self.shared.clone(), id: *id };
-        *server = Some(InThread::listen(port, |listener| serve(serving, TcpListenerStream::new(listener))));
+        *server = Some(InThread::listen(port.address(), |listener| serve(serving, TcpListenerStream::new(listener))));
     }
 
     /// Puts a key; gives back the revision.

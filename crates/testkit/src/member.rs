@@ -127,6 +127,11 @@ impl Member {
         self.ports.peer.url()
     }
 
+    /// Where its peers find it.
+    pub fn peer_address(&self) -> SocketAddr {
+        self.ports.peer.address()
+    }
+
     /// The URL at which clients will find it.
     pub fn client_url(&self) -> String {
         self.ports.client.url()

@@ -81,6 +81,11 @@ pub fn promtool() -> PathBuf {
     program("prometheus", "2.42", "promtool")
 }
 
+/// The library that gives a process another clock.
+pub fn libfaketime() -> PathBuf {
+    program("libfaketime", "0.9.10", "libfaketime.so.1")
+}
+
 fn program(folder: &str, version: &str, program: &str) -> PathBuf {
     match cache::find(folder, version) {
         Some(found) => found.join(program),

@@ -10,6 +10,7 @@ mod process;
 mod python;
 mod rust;
 mod servers;
+mod soak;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -32,6 +33,9 @@ usage: cargo xtask COMMAND
             measure restoring, merging and looking into archives: restore, merge, lookup, line or memory, or all
   bench agent [PART] [--short | --long] [--program REFLOAT]
             measure following and serving again, with a real etcd: capture, memory, latency or serving, or all
+  soak [PART]
+            run the tests that draw from seeds for hours: following, archive, points, rounds or partition, or all;
+            SIMULATION_SEEDS, POINTS and ROUNDS say how many
   help      this text
 
 The cache is $REFLOAT_CACHE, or else ~/.cache/refloat.";
@@ -60,6 +64,8 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
         ["measured", command @ ..] => return bench::measured(command),
         ["servers"] => servers::install(|_, _| true)?,
         ["servers", wanted] => servers::install(|name, version| format!("{name}-{version}") == *wanted)?,
+        ["soak"] => soak::run(None)?,
+        ["soak", part] => soak::run(Some(part))?,
         ["golden"] => golden::make()?,
         ["help" | "--help" | "-h"] => say(HELP),
         _ => {

@@ -43,7 +43,7 @@ enum Origin {
 struct Packaged {
     file: &'static str,
     package: &'static str,
-    /// Where the package has it; `*` is the name of the architecture.
+    /// Where the package has it; `*` is the name of the architecture, the only folder there.
     folder: &'static str,
 }
 
@@ -54,6 +54,9 @@ const fn packaged(program: &'static str, package: &'static str) -> Packaged {
 const fn library(file: &'static str, package: &'static str) -> Packaged {
     Packaged { file, package, folder: "usr/lib/*" }
 }
+
+/// What gives a process another clock, built for this machine's own C library.
+const FAKETIME: Packaged = Packaged { file: "libfaketime.so.1", package: "libfaketime", folder: "usr/lib/*/faketime" };
 
 const ETCD_MAINS: &[Main] = &[
     Main { program: "etcd", module: "go.etcd.io/etcd/server/v3", source: include_str!("golang/etcd.go.txt") },
@@ -117,6 +120,7 @@ const SERVERS: &[Server] = &[
         version: "1.65.1",
         origin: Origin::Node { package: "playwright-core", lock: include_str!("node/playwright-lock.json") },
     },
+    Server { name: "libfaketime", version: "0.9.10", origin: Origin::Debian(&[FAKETIME]) },
     // The judge of alert rules.
     Server { name: "prometheus", version: "2.42", origin: Origin::Debian(&[packaged("promtool", "prometheus")]) },
     Server { name: "s3s-fs", version: "0.14.1", origin: Origin::Rust { package: "s3s-fs", features: "binary" } },
@@ -211,13 +215,14 @@ fn unpack(files: &[Packaged], series: &str, apt: &Apt, staging: &Path, built: &P
     Ok(upstream)
 }
 
-/// `folder` below `unpacked`; a `*` at its end is the only folder that is there.
+/// `folder` below `unpacked`; a `*` in it is the only folder that is there.
 fn inside(unpacked: &Path, folder: &str) -> Result<PathBuf> {
-    let Some(parent) = folder.strip_suffix("/*") else {
+    let Some((parent, rest)) = folder.split_once("/*") else {
         return Ok(unpacked.join(folder));
     };
     let only = fs::read_dir(unpacked.join(parent))?.next();
-    Ok(only.ok_or_else(|| format!("{} is empty", unpacked.join(parent).display()))??.path())
+    let only = only.ok_or_else(|| format!("{} is empty", unpacked.join(parent).display()))??.path();
+    Ok(only.join(rest.trim_start_matches('/')))
 }
 
 /// Another run may have been quicker; what it published is as good as ours.

@@ -129,6 +129,27 @@ fn all_source() -> String {
 }
 
 #[test]
+fn the_tests_that_the_page_of_reliability_names_exist() {
+    let text = fs::read_to_string(root().join("docs/reliability.md")).unwrap();
+    let source = all_source();
+    let mut names = 0;
+    let is_test = |name: &&str| name.matches('_').count() > 2 && !name.contains(['/', ' ', '.', '\n']);
+    for name in text.split('`').skip(1).step_by(2).filter(is_test) {
+        names += 1;
+        assert!(
+            source.contains(&format!("fn {name}(")),
+            "docs/reliability.md names the test `{name}`, which is not there"
+        );
+    }
+    assert!(names > 50, "only {names} names were found");
+    for row in text.lines().filter(|line| line.starts_with("| ") && !line.contains("Shown by")) {
+        let shown = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
+        let says = ["`", "not shown", "the rounds"].iter().any(|word| shown.contains(word));
+        assert!(says, "docs/reliability.md does not say what shows this: {row}");
+    }
+}
+
+#[test]
 fn links_between_documents_lead_somewhere() {
     let mut pages = vec![root().join("docs")];
     let mut links = 0;

@@ -25,6 +25,8 @@ impl Segment {
     /// Adds a change: the one with the number `sub` of its revision.
     pub fn push(&mut self, change: &Change, sub: i64, now: Timestamp) {
         let main = change.revision;
+        // A clock that is set back stands still for as long as this lasts: moments only go forward.
+        let now = self.seen.map_or(now, |(_, last)| now.max(last));
         let record = match &change.put {
             Some(PutChange { value, created, version, lease }) => KeyValue {
                 key: &change.key,
@@ -48,7 +50,7 @@ impl Segment {
             None => self.moments.push(Moment { second: now.as_second(), revision: main }),
         }
         let first = self.seen.map_or(now, |(first, _)| first);
-        self.seen = Some((first, now.max(first)));
+        self.seen = Some((first, now));
     }
 
     /// Whether there is nothing in it.
@@ -149,6 +151,17 @@ mod tests {
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_stands_still() {
+        let mut segment = Segment::default();
+        segment.push(&put(5, "five"), 0, at(10));
+        segment.push(&put(6, "six"), 0, at(4));
+        segment.push(&put(7, "seven"), 0, at(11));
+        let moment = |second, revision| Moment { second, revision: Revision(revision) };
+        assert_eq!(segment.moments(), [moment(10, 6), moment(11, 7)]);
+        assert_eq!(segment.seen(), Some((at(10), at(11))));
     }
 
     #[test]

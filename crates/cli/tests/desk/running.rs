@@ -1,5 +1,7 @@
 //! `refloat` as a process that goes on until it is told to stop.
 
+#![allow(dead_code, reason = "each test uses its part")]
+
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -23,9 +25,13 @@ pub(crate) struct Running {
 impl Running {
     /// Starts `refloat` with `args`, which serves its page at `page` and logs to `log`.
     pub(crate) fn start(args: &[&str], page: SocketAddr, log: &Path) -> Self {
+        Self::begin(Command::new(env!("CARGO_BIN_EXE_refloat")).args(args), page, log)
+    }
+
+    /// Starts `command`, which is `refloat`, in whatever surroundings.
+    pub(crate) fn begin(command: &mut Command, page: SocketAddr, log: &Path) -> Self {
         let file = fs::File::options().create(true).append(true).open(log).unwrap();
-        let process = Command::new(env!("CARGO_BIN_EXE_refloat"))
-            .args(args)
+        let process = command
             .args(["--listen", &page.to_string()])
             .stdin(Stdio::null())
             .stdout(file.try_clone().unwrap())
@@ -46,12 +52,17 @@ impl Running {
                 }
                 last = status;
             }
-            if let Some(status) = self.process.try_wait().unwrap() {
-                panic!("it ended with {status} before {what}:\n{}", self.said());
-            }
+            self.require_alive(what);
             sleep(Duration::from_millis(20));
         }
         panic!("never {what}: {last:#}\n{}", self.said());
+    }
+
+    /// Requires that it has not ended before `what` came.
+    pub(crate) fn require_alive(&mut self, what: &str) {
+        if let Some(status) = self.process.try_wait().unwrap() {
+            panic!("it ended with {status} before {what}:\n{}", self.said());
+        }
     }
 
     /// Waits until everything up to `revision` is in the archive.
@@ -60,7 +71,8 @@ impl Running {
         self.until(&format!("revision {revision} is sealed"), is_sealed)
     }
 
-    fn status(&self) -> Option<Value> {
+    /// What it tells of itself, if it answers.
+    pub(crate) fn status(&self) -> Option<Value> {
         let mut stream = TcpStream::connect_timeout(&self.page, Duration::from_secs(1)).ok()?;
         let request = format!("GET /api/v1/status HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.page);
         stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
@@ -79,9 +91,19 @@ impl Running {
         self.process.wait().unwrap();
     }
 
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.process), signal).unwrap();
+    }
+
     /// Asks it to stop, as Ctrl-C does, and waits for that.
-    pub(crate) fn stop(mut self) -> ExitStatus {
-        kill_process(Pid::from_child(&self.process), Signal::INT).unwrap();
+    pub(crate) fn stop(self) -> ExitStatus {
+        self.signal(Signal::INT);
+        self.ended()
+    }
+
+    /// Waits for its end.
+    pub(crate) fn ended(mut self) -> ExitStatus {
         let deadline = Instant::now() + LONG;
         while Instant::now() < deadline {
             if let Some(status) = self.process.try_wait().unwrap() {

@@ -1,6 +1,7 @@
 //! A server of ours, in a thread with a runtime of its own, so that any test can use it, with a runtime or without.
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::thread::JoinHandle;
 
 use axum::Router;
@@ -17,14 +18,14 @@ pub(crate) struct InThread {
 }
 
 impl InThread {
-    /// Listens on `port`, and then runs what `serve` makes of the listener.
-    pub(crate) fn listen<S, F>(port: &Port, serve: S) -> InThread
+    /// Listens at `address`, and then runs what `serve` makes of the listener.
+    pub(crate) fn listen<S, F>(address: SocketAddr, serve: S) -> InThread
     where
         S: FnOnce(TcpListener) -> F + Send + 'static,
         F: Future<Output = ()>,
     {
         // Bound here, so that it can be connected to as soon as this returns.
-        let listener = std::net::TcpListener::bind(port.address()).expect("the port is ours");
+        let listener = std::net::TcpListener::bind(address).expect("the port is ours");
         listener.set_nonblocking(true).unwrap();
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::spawn(move || {
@@ -42,7 +43,7 @@ impl InThread {
 
     /// Serves `router` on `port`.
     pub(crate) fn serve(port: &Port, router: Router) -> InThread {
-        Self::listen(port, async move |listener| axum::serve(listener, router).await.expect("serving"))
+        Self::listen(port.address(), async move |listener| axum::serve(listener, router).await.expect("serving"))
     }
 }
 

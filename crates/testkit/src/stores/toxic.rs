@@ -13,10 +13,11 @@ use tokio::time::Instant;
 use super::in_thread::InThread;
 use crate::ports::Port;
 
-/// A proxy before `127.0.0.1:<port>`.
+/// A proxy before a server.
 #[derive(Debug)]
 pub struct Toxic {
-    port: Port,
+    address: SocketAddr,
+    _port: Option<Port>,
     network: Arc<Network>,
     _thread: InThread,
 }
@@ -44,10 +45,17 @@ const UNDER_WAY: usize = 256;
 impl Toxic {
     /// Starts one before `server`, at first without any effect.
     pub fn before(server: SocketAddr) -> Toxic {
-        let (port, network) = (Port::reserve(), Arc::new(Network::default()));
+        let port = Port::reserve();
+        let toxic = Toxic::at(port.address(), server);
+        Toxic { _port: Some(port), ..toxic }
+    }
+
+    /// Starts one at `address`, which is the test's own, before `server`.
+    pub fn at(address: SocketAddr, server: SocketAddr) -> Toxic {
+        let network = Arc::new(Network::default());
         let shared = Arc::clone(&network);
-        let thread = InThread::listen(&port, move |listener| accept(listener, server, shared));
-        Toxic { port, network, _thread: thread }
+        let thread = InThread::listen(address, move |listener| accept(listener, server, shared));
+        Toxic { address, _port: None, network, _thread: thread }
     }
 
     /// Starts one before the server at `url`, of which only host and port count.
@@ -61,12 +69,12 @@ impl Toxic {
 
     /// Its URL, in place of the server's.
     pub fn url(&self) -> String {
-        self.port.url()
+        format!("http://{}", self.address)
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.port.address()
+        self.address
     }
 
     /// Lets a round trip take `round_trip` longer: half of it in each direction.

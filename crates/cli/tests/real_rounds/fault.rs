@@ -1,0 +1,128 @@
+//! What goes wrong in a round.
+
+use rand::Rng;
+use rand::rngs::StdRng;
+
+use crate::agents::TERM;
+use crate::stage::Stage;
+use crate::traffic::Traffic;
+
+/// One thing that goes wrong, and is over at the end of the round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Fault {
+    /// The agent that writes is killed, and comes again.
+    AgentKilled,
+    /// So is a member.
+    EtcdKilled,
+    /// Both are, as when a machine loses power.
+    BothKilled,
+    /// The agent that writes is asked to stop.
+    AgentStopped,
+    /// A member is.
+    EtcdStopped,
+    /// The store is away while much is written.
+    StoreAway,
+    /// The store is away, and the agent is killed meanwhile.
+    StoreAwayAndAgentKilled,
+    /// The agent that writes is frozen until another one has taken over, and then goes on.
+    WriterFrozen,
+    /// The clock of the agent that writes jumps, forth and back.
+    ClockJumps,
+}
+
+impl Fault {
+    const ALL: [Self; 9] = [
+        Self::AgentKilled,
+        Self::EtcdKilled,
+        Self::BothKilled,
+        Self::AgentStopped,
+        Self::EtcdStopped,
+        Self::StoreAway,
+        Self::StoreAwayAndAgentKilled,
+        Self::WriterFrozen,
+        Self::ClockJumps,
+    ];
+
+    /// Those that `stage` has the agents for.
+    pub(crate) fn possible(stage: &Stage) -> Vec<Self> {
+        let is_possible = |fault: &Self| *fault != Self::WriterFrozen || stage.agents.count() > 1;
+        Self::ALL.into_iter().filter(is_possible).collect()
+    }
+
+    /// Lets it happen, while `traffic` goes on.
+    pub(crate) fn happen(self, stage: &mut Stage, traffic: &Traffic, random: &mut StdRng) {
+        let writer = stage.agents.writer();
+        let member = random.random_range(0..stage.member_count());
+        match self {
+            Self::AgentKilled => {
+                stage.agents.kill(writer);
+                traffic.until_more(random.random_range(1..100));
+                stage.start_agent(writer);
+            }
+            Self::EtcdKilled => {
+                stage.kill_member(member);
+                do_without(stage, traffic);
+                stage.start_member(member);
+            }
+            Self::BothKilled => {
+                stage.kill_member(member);
+                stage.agents.kill(writer);
+                do_without(stage, traffic);
+                if random.random_ratio(1, 2) {
+                    stage.start_agent(writer);
+                    stage.start_member(member);
+                } else {
+                    stage.start_member(member);
+                    stage.start_agent(writer);
+                }
+            }
+            Self::AgentStopped => {
+                stage.agents.stop(writer);
+                traffic.until_more(random.random_range(1..100));
+                stage.start_agent(writer);
+            }
+            Self::EtcdStopped => {
+                stage.stop_member(member);
+                do_without(stage, traffic);
+                stage.start_member(member);
+            }
+            Self::StoreAway => {
+                stage.place.goes_away();
+                traffic.until_more(random.random_range(100..400));
+                stage.place.returns();
+            }
+            Self::StoreAwayAndAgentKilled => {
+                stage.place.goes_away();
+                traffic.until_more(random.random_range(100..300));
+                stage.agents.kill(writer);
+                traffic.until_more(random.random_range(1..50));
+                stage.place.returns();
+                stage.start_agent(writer);
+            }
+            Self::WriterFrozen => {
+                stage.agents.freeze(writer);
+                stage.agents.until_another_writes(writer, TERM * 10);
+                traffic.until_more(50);
+                stage.agents.thaw(writer);
+                stage.agents.until_it_stands_by(writer);
+            }
+            Self::ClockJumps => {
+                stage.agents.kill(writer);
+                stage.start_agent_by_clock(writer, 0);
+                let far = stage.place.clock_tolerance_seconds();
+                for jump in [random.random_range(-far..far), random.random_range(-5..5), 0] {
+                    stage.set_clock(jump);
+                    let reached = traffic.until_more(150);
+                    stage.agents.until_sealed(reached);
+                }
+            }
+        }
+    }
+}
+
+/// Several members go on without one. A single one has nobody to do its work.
+fn do_without(stage: &Stage, traffic: &Traffic) {
+    if stage.member_count() > 1 {
+        traffic.until_more(60);
+    }
+}
