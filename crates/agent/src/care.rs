@@ -6,7 +6,7 @@
 
 mod act;
 mod cluster;
-mod observe;
+pub(crate) mod observe;
 mod plan;
 mod replace;
 

@@ -18,7 +18,7 @@ mod routes;
 mod serve;
 mod tls;
 mod token;
-mod validity;
+pub(crate) mod validity;
 
 pub use error::HttpError;
 pub use guard::Guard;

@@ -10,7 +10,7 @@
 //! - [`sidecar`]: how it answers in the published protocol; [`http`], [`metrics`]: how it is asked
 //! - [`upkeep`]: merging, proving and pruning, from time to time
 //! - [`start`]: before a member starts; [`drill`]: a point restored and booted
-//! - [`care`]: members in good order, by a [`schedule`]
+//! - [`care`]: members in good order, by a [`schedule`]; [`doctor`]: everything tried beforehand
 //! - [`standalone`]: an etcd of our own, looked after
 //! - [`supervise`], [`wrap`]: a process below this one, and a stock etcd as one
 
@@ -19,6 +19,7 @@
 pub mod backup;
 pub mod blind;
 pub mod care;
+pub mod doctor;
 pub mod drill;
 pub mod follow;
 pub mod home;

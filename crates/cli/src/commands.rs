@@ -6,6 +6,7 @@ pub mod completions;
 pub mod copy;
 pub mod defrag;
 pub mod diff;
+pub mod doctor;
 pub mod drill;
 pub mod export;
 pub mod get;
@@ -46,6 +47,7 @@ pub enum Command {
     Diff(diff::Args),
     Restore(restore::Args),
     Undo(undo::Args),
+    Doctor(Box<doctor::Args>),
     Drill(Box<drill::Args>),
     Export(export::Args),
     Standalone(Box<standalone::Args>),
@@ -76,6 +78,7 @@ impl Command {
             Self::Diff(args) => diff::run(ui, &args),
             Self::Restore(args) => restore::run(ui, &args),
             Self::Undo(args) => undo::run(ui, &args),
+            Self::Doctor(args) => doctor::run(ui, &args),
             Self::Drill(args) => drill::run(ui, &args),
             Self::Export(args) => export::run(ui, &args),
             Self::Standalone(args) => standalone::run(ui, &args),
@@ -117,6 +120,7 @@ pub fn json_output(name: &str) -> Option<JsonOutput> {
         "diff" => of::<Vec<diff::Differing>>(),
         "restore" => of::<restore::Restoration>(),
         "undo" => of::<undo::Undone>(),
+        "doctor" => of::<doctor::Examination>(),
         "drill" => of::<drill::DrillReport>(),
         "export" => of::<export::ExportedFile>(),
         "backup" => of::<backup::BackupReport>(),

@@ -2,11 +2,14 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
+use agent::doctor::ArchiveSite;
 use agent::home::Home;
 use archive::encryption::Recipient;
 use etcd_data::Kind;
 use jiff::Timestamp;
+use store::Settings;
 
 use crate::archive_args::{KeyArgs, StoreArgs};
 use crate::archive_failure::fault_failure;
@@ -44,14 +47,10 @@ fn recipient(text: &str) -> Result<Recipient, String> {
 impl HomeArgs {
     /// Finds the archive at `place`, or makes it.
     pub async fn find(&self, place: &Location, name: Option<&str>) -> Result<Home, Failure> {
-        let settings = self.store.settings(place)?;
-        let keyring = Arc::new(self.keys.keyring(&settings)?);
+        let ArchiveSite { store, cluster, keyring, scratch } = self.place(place)?;
         let shown = place.to_string();
-        let store = store::open(&url(place)?, &settings);
-        let store = store.map_err(|error| fault_failure(&shown, error.action, &error.fault))?;
-        let scratch = self.scratch.clone().unwrap_or_else(std::env::temp_dir);
         let failed = |error: archive::Error| home_failure(&shown, &error);
-        let name = self.cluster.as_deref().or(name);
+        let name = cluster.as_deref().or(name);
         let mut home = Home::find(store, name, keyring, &scratch, Timestamp::now()).await.map_err(failed)?;
         if !self.encrypt_for.is_empty() {
             home.encrypt_for(&self.encrypt_for, Timestamp::now()).await.map_err(failed)?;
@@ -59,9 +58,35 @@ impl HomeArgs {
         Ok(home)
     }
 
+    /// Where the archive at `place` is, and what opens it. Nothing is asked of the store yet.
+    fn place(&self, place: &Location) -> Result<ArchiveSite, Failure> {
+        self.open(place, self.store.settings(place)?)
+    }
+
+    /// The same, tried no longer than `patience` unless somebody said how long.
+    pub fn place_within(&self, place: &Location, patience: Duration) -> Result<ArchiveSite, Failure> {
+        let mut settings = self.store.settings(place)?;
+        if self.store.patience.is_none() {
+            (settings.patience.request, settings.patience.total) = (patience, patience);
+        }
+        self.open(place, settings)
+    }
+
+    fn open(&self, place: &Location, settings: Settings) -> Result<ArchiveSite, Failure> {
+        let keyring = Arc::new(self.keys.keyring(&settings)?);
+        let store = store::open(&url(place)?, &settings);
+        let store = store.map_err(|error| fault_failure(&place.to_string(), error.action, &error.fault))?;
+        Ok(ArchiveSite { store, cluster: self.cluster.clone(), keyring, scratch: self.scratch() })
+    }
+
+    /// The folder for what has to be on this machine meanwhile.
+    pub fn scratch(&self) -> PathBuf {
+        self.scratch.clone().unwrap_or_else(std::env::temp_dir)
+    }
+
     /// The folder for what is on its way to the store, for the archive of `home`.
     pub fn spool(&self, home: &Home, given: Option<&Path>) -> PathBuf {
-        let usual = || self.scratch.clone().unwrap_or_else(std::env::temp_dir).join("refloat-spool");
+        let usual = || self.scratch().join("refloat-spool");
         given.map_or_else(usual, Path::to_path_buf).join(home.cluster.id.to_string())
     }
 }

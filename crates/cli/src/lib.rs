@@ -17,6 +17,7 @@ pub mod content;
 pub mod drill_failure;
 pub mod duration;
 pub mod etcd_args;
+pub mod etcdbrctl_flags;
 pub mod exit;
 pub mod failure;
 pub mod finding;
@@ -35,6 +36,7 @@ pub mod reference;
 pub mod runtime;
 pub mod server_args;
 pub mod session_failure;
+pub mod settings_file;
 pub mod snapshot_for;
 pub mod source;
 pub mod table;
@@ -48,6 +50,7 @@ use clap::{CommandFactory, Parser};
 
 use commands::Command;
 use failure::Failure;
+use settings_file::Given;
 use ui::Ui;
 
 /// Keeps etcd recoverable: follows it, proves what is stored, looks inside, and rebuilds data directories at any point
@@ -79,15 +82,25 @@ pub fn main() -> ExitCode {
 }
 
 fn run() -> ExitCode {
-    let command = match Cli::try_parse() {
+    let mut ui = Ui::of_process();
+    let given = match Given::new(&command(), std::env::args_os().collect()) {
+        Ok(given) => given,
+        Err(failure) => return end(&mut ui, failure),
+    };
+    let command = match Cli::try_parse_from(&given.args) {
         Ok(cli) => cli.command,
         Err(told) => {
+            if let Some(failure) = given.explain(&told) {
+                return end(&mut ui, failure);
+            }
             // Help and versions count as told, too, and succeed.
             let _ = told.print();
             return if told.use_stderr() { exit::code_of(etcd_data::Kind::Usage).into() } else { ExitCode::SUCCESS };
         }
     };
-    let mut ui = Ui::of_process();
+    for note in &given.notes {
+        let _ = ui.note(format_args!("note: {note}"));
+    }
     match command.run(&mut ui).and_then(|exit| ui.finish().map(|()| exit)) {
         Ok(exit) => exit.into(),
         Err(failure) => end(&mut ui, failure),

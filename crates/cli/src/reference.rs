@@ -1,4 +1,4 @@
-//! The documents that are made from the program: `docs/reference/cli.md` and `docs/errors.md`.
+//! The documents that are made from the program: `docs/reference/cli.md`, `docs/reference/etcdbrctl-flags.md` and `docs/errors.md`.
 
 use std::fmt::Write;
 
@@ -25,6 +25,11 @@ pub fn cli() -> String {
         write_command(&mut text, command);
     }
     text
+}
+
+/// The text of `docs/reference/etcdbrctl-flags.md`.
+pub fn etcdbrctl_flags() -> String {
+    crate::etcdbrctl_flags::page(MADE_FROM)
 }
 
 fn visible(program: &Command) -> impl Iterator<Item = &Command> {
@@ -159,6 +164,9 @@ const ENDINGS: &[(&str, &str, &str)] = &[
     ("`wrap`", "its port is in use", "6"),
     ("`wrap`", "the data directory was not prepared within `--agent-within`", "7"),
     ("`wrap`", "the agent does not let it ask; the certificate has expired", "8"),
+    ("`doctor`", "nothing is broken; there may be advice, warnings, and what cannot be told", "0"),
+    ("`doctor`", "something is broken", "1"),
+    ("`doctor`", "there is nothing to look at: neither an archive nor `--endpoints` is given", "2"),
     ("`drill`", "there is no etcd to start", "3"),
     ("`drill`", "etcd does not start on what was built, or has another hash or number of keys", "4"),
     ("`drill`", "the etcd is older than the data", "5"),

@@ -24,6 +24,11 @@ fn the_reference_of_commands_is_what_the_program_says() {
 }
 
 #[test]
+fn the_table_of_etcdbrctls_flags_is_what_the_program_says() {
+    check("reference/etcdbrctl-flags.md", &cli::reference::etcdbrctl_flags());
+}
+
+#[test]
 fn the_table_of_errors_is_what_the_program_says() {
     check("errors.md", &cli::reference::errors());
 }

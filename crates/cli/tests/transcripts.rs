@@ -47,6 +47,7 @@ sessions! {
     data_dir
     defrag
     diff
+    doctor
     export
     get
     hashkv
@@ -54,6 +55,7 @@ sessions! {
     inspect
     keys
     restore
+    settings
     undo
     verify
 }

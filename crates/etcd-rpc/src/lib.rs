@@ -8,6 +8,7 @@
 //! | [`fault`] | what went wrong, told apart by what a caller may do about it |
 //! | [`member`] | one member, and how it is called |
 //! | [`kv`], [`watch`], [`lease`], [`maintenance`], [`snapshot`], [`cluster`], [`auth`] | what can be asked of it |
+//! | [`mod@page`] | what it serves beside that |
 //! | [`proto`] | the messages and services as etcd publishes them |
 //!
 //! Nothing is tried again here, except that a token that the server has forgotten is got anew, once.
@@ -26,6 +27,7 @@ pub mod lease;
 mod login;
 pub mod maintenance;
 pub mod member;
+pub mod page;
 pub mod proto;
 pub mod snapshot;
 pub mod tls;
@@ -41,6 +43,7 @@ pub use kv::EVERYTHING;
 pub use lease::Lease;
 pub use maintenance::{Alarm, AlarmKind, HashKv, Status};
 pub use member::{LONGEST_ANSWER, Member};
+pub use page::{Page, page};
 pub use proto::etcdserverpb::{DeleteRangeRequest, PutRequest, RangeRequest, TxnRequest};
 pub use proto::mvccpb::KeyValue;
 pub use snapshot::Snapshot;

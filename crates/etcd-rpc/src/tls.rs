@@ -94,7 +94,7 @@ impl Certificates {
             return Ok(Arc::clone(&made.config));
         }
         let fresh = match stamps {
-            Ok(of) => self.tls.read().await.map(|config| Made { of, config: Arc::new(config) }),
+            Ok(of) => self.tls.config().await.map(|config| Made { of, config: Arc::new(config) }),
             Err(fault) => Err(fault),
         };
         match (fresh, &*made) {
@@ -127,10 +127,11 @@ impl Stamp {
 impl Tls {
     /// Reads the files, for finding out beforehand whether they can be used.
     pub async fn check(&self) -> Result<(), TlsFault> {
-        self.read().await.map(drop)
+        self.config().await.map(drop)
     }
 
-    async fn read(&self) -> Result<ClientConfig, TlsFault> {
+    /// The configuration that the files give as they are now.
+    pub(crate) async fn config(&self) -> Result<ClientConfig, TlsFault> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let versions = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()

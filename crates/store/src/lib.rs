@@ -52,7 +52,7 @@ pub use limits::Limited;
 pub use memory::Memory;
 pub use object::{Info, Listing, Page, Put, Retention, Tag, When};
 pub use open::{open, open_plainly};
-pub use probe::{Probe, Trial};
+pub use probe::{Probe, StoreClock, Trial, Tried};
 pub use retry::Retrying;
 pub use secret::Secret;
 pub use settings::{Encryption, Flavour, Limits, Patience, Settings};

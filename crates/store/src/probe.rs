@@ -1,9 +1,14 @@
 //! Tries what a store can do, and what we may do there, before it matters.
 //!
 //! A store may not do what its settings say, and whoever set it up may have forgotten a permission. Everything is tried with
-//! objects in a folder of its own, which are gone afterwards.
+//! objects in a folder of its own, which are gone afterwards. What a probe that was killed has left, a later one deletes.
+
+use std::future::Future;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use jiff::{SignedDuration, Timestamp};
+use tokio::time::timeout;
 
 use crate::error::{Fault, StoreError};
 use crate::key::{Key, NotAKey};
@@ -53,19 +58,43 @@ impl Trial {
     }
 }
 
-/// What came of it.
+/// What came of all trials.
 #[derive(Debug)]
 pub struct Probe {
     /// Each trial in turn. What depends on one that failed was not tried.
-    pub results: Vec<(Trial, Result<(), StoreError>)>,
+    pub results: Vec<Tried>,
     /// Objects that could not be deleted.
     pub left: Vec<Key>,
+    /// When the store says that the first object was written, if it told.
+    pub clock: Option<StoreClock>,
+}
+
+/// What came of one trial.
+#[derive(Debug)]
+pub struct Tried {
+    /// Which.
+    pub trial: Trial,
+    /// Whether it works.
+    pub result: Result<(), StoreError>,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// One moment by two clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreClock {
+    /// Before the object was sent, by ours.
+    pub sent: Timestamp,
+    /// After it was acknowledged, by ours.
+    pub acknowledged: Timestamp,
+    /// When it was written, by the store's, which may leave out parts of a second.
+    pub written: Timestamp,
 }
 
 impl Probe {
     /// Whether this was tried and works.
     pub fn works(&self, trial: Trial) -> bool {
-        self.results.iter().any(|(tried, result)| *tried == trial && result.is_ok())
+        self.results.iter().any(|tried| tried.trial == trial && tried.result.is_ok())
     }
 
     /// What the store can do: what it says, as far as that is true.
@@ -80,40 +109,54 @@ impl Probe {
     }
 }
 
-/// Tries everything that the store says it can do, in the folder `folder`, which nobody else uses.
-pub async fn probe(store: &dyn Store, folder: &str) -> Result<Probe, NotAKey> {
-    let scratch = Scratch::new(store, folder)?;
+/// What a probe has left is deleted by the next one when it is older.
+const FORGOTTEN: SignedDuration = SignedDuration::from_hours(1);
+
+/// Tries everything that the store says it can do, in the folder `folder`, which nobody else uses. No trial takes longer than
+/// `within`.
+pub async fn probe(store: &dyn Store, folder: &str, within: Duration) -> Result<Probe, NotAKey> {
+    let scratch = Scratch::new(store, folder, within)?;
     let abilities = store.abilities();
     let mut results = Vec::new();
 
-    let put = scratch.put().await;
-    let written = put.as_ref().ok().cloned();
-    results.push((Trial::Put, put.map(drop)));
-    results.push((Trial::List, scratch.list(written.is_some()).await));
+    let (mut written, mut clock) = (None, None);
+    let sent = Timestamp::now();
+    results.push(scratch.tried(Trial::Put, async { scratch.put().await.map(|tag| written = Some(tag)) }).await);
+    let acknowledged = Timestamp::now();
+    results.push(scratch.tried(Trial::List, scratch.list(written.is_some())).await);
     if let Some(tag) = written {
-        results.push((Trial::Get, scratch.get().await));
-        results.push((Trial::Head, scratch.head().await));
+        results.push(scratch.tried(Trial::Get, scratch.get()).await);
+        let head = async {
+            let written = scratch.head().await?;
+            clock = Some(StoreClock { sent, acknowledged, written });
+            Ok(())
+        };
+        results.push(scratch.tried(Trial::Head, head).await);
         if abilities.put_if_absent {
-            results.push((Trial::PutIfAbsent, scratch.put_if_absent().await));
+            results.push(scratch.tried(Trial::PutIfAbsent, scratch.put_if_absent()).await);
         }
         if abilities.put_if_unchanged {
-            results.push((Trial::PutIfUnchanged, scratch.put_if_unchanged(tag).await));
+            results.push(scratch.tried(Trial::PutIfUnchanged, scratch.put_if_unchanged(tag)).await);
         }
-        results.push((Trial::Upload, scratch.upload().await));
+        results.push(scratch.tried(Trial::Upload, scratch.upload()).await);
         if abilities.uploads {
-            results.push((Trial::GiveUp, scratch.give_up().await));
+            results.push(scratch.tried(Trial::GiveUp, scratch.give_up()).await);
         }
         if abilities.retention {
-            results.push((Trial::Retain, scratch.retain().await));
+            results.push(scratch.tried(Trial::Retain, scratch.retain()).await);
         }
     }
-    let (deleted, left) = scratch.delete().await;
-    results.push((Trial::Delete, deleted));
-    Ok(Probe { results, left })
+    let mut left = vec![scratch.plain.clone(), scratch.parts.clone()];
+    results.push(scratch.tried(Trial::Delete, scratch.delete(&mut left)).await);
+    let _ = timeout(within, scratch.sweep(acknowledged)).await;
+    Ok(Probe { results, left, clock })
 }
 
 struct Scratch<'s> {
     store: &'s dyn Store,
+    within: Duration,
+    /// Where this and all other probes have theirs.
+    above: String,
     folder: String,
     plain: Key,
     parts: Key,
@@ -123,11 +166,21 @@ struct Scratch<'s> {
 const TEXT: &str = "This was written to see whether it can be. It may be deleted.\n";
 
 impl<'s> Scratch<'s> {
-    fn new(store: &'s dyn Store, folder: &str) -> Result<Self, NotAKey> {
-        let folder = format!("{}/{:016x}", folder.trim_end_matches('/'), rand::random::<u64>());
+    fn new(store: &'s dyn Store, folder: &str, within: Duration) -> Result<Self, NotAKey> {
+        let above = folder.trim_matches('/').to_owned();
+        let folder = format!("{above}/{:016x}", rand::random::<u64>());
         let folder = folder.trim_start_matches('/').to_owned();
         let key = |name: &str| Key::parse(format!("{folder}/{name}"));
-        Ok(Self { store, plain: key("plain")?, parts: key("parts")?, dropped: key("dropped")?, folder })
+        let (plain, parts, dropped) = (key("plain")?, key("parts")?, key("dropped")?);
+        Ok(Self { store, within, above, folder, plain, parts, dropped })
+    }
+
+    /// What comes of a trial, within the time that it has.
+    async fn tried(&self, trial: Trial, work: impl Future<Output = Result<(), StoreError>>) -> Tried {
+        let begun = Instant::now();
+        let late = || Fault::TimedOut { after: self.within }.at("trying", self.store.place(), Some(&self.plain));
+        let result = timeout(self.within, work).await.unwrap_or_else(|_| Err(late()));
+        Tried { trial, result, took: begun.elapsed() }
     }
 
     fn differs(&self, what: &str) -> StoreError {
@@ -149,9 +202,11 @@ impl<'s> Scratch<'s> {
         }
     }
 
-    async fn head(&self) -> Result<(), StoreError> {
-        match self.store.head(&self.plain).await?.size_bytes == TEXT.len() as u64 {
-            true => Ok(()),
+    /// When it was written.
+    async fn head(&self) -> Result<Timestamp, StoreError> {
+        let info = self.store.head(&self.plain).await?;
+        match info.size_bytes == TEXT.len() as u64 {
+            true => Ok(info.modified),
             false => Err(self.differs("it has another size than what was written")),
         }
     }
@@ -222,17 +277,38 @@ impl<'s> Scratch<'s> {
         }
     }
 
-    async fn delete(&self) -> (Result<(), StoreError>, Vec<Key>) {
-        let keys = [self.plain.clone(), self.parts.clone()];
-        let mut left = Vec::new();
+    /// Deletes what is in `left`, and leaves there what could not be.
+    async fn delete(&self, left: &mut Vec<Key>) -> Result<(), StoreError> {
         let mut first = Ok(());
-        for (key, result) in keys.into_iter().zip(self.store.delete(&[self.plain.clone(), self.parts.clone()]).await) {
-            if let Err(error) = result {
-                left.push(key);
-                first = first.and(Err(error));
+        let keys = left.clone();
+        for (key, result) in keys.iter().zip(self.store.delete(&keys).await) {
+            match result {
+                Ok(()) => left.retain(|other| other != key),
+                Err(error) => first = first.and(Err(error)),
             }
         }
-        (first, left)
+        first
+    }
+
+    /// Deletes what a probe that was killed has left. Names that are not a probe's are left alone.
+    async fn sweep(&self, now: Timestamp) -> Result<(), StoreError> {
+        if self.above.is_empty() {
+            return Ok(());
+        }
+        let page = self.store.list(&Listing::below(&*self.above)).await?;
+        let old = page.objects.iter().filter(|info| now.duration_since(info.modified) > FORGOTTEN);
+        let forgotten: Vec<Key> =
+            old.filter(|info| self.is_of_a_probe(&info.key)).map(|info| info.key.clone()).collect();
+        self.store.delete(&forgotten).await.into_iter().collect()
+    }
+
+    fn is_of_a_probe(&self, key: &Key) -> bool {
+        let rest = key.as_str().strip_prefix(&self.above).and_then(|rest| rest.strip_prefix('/'));
+        rest.and_then(|rest| rest.split_once('/')).is_some_and(|(drawn, name)| {
+            drawn.len() == 16
+                && drawn.bytes().all(|byte| byte.is_ascii_hexdigit())
+                && matches!(name, "plain" | "parts" | "dropped")
+        })
     }
 }
 
@@ -241,14 +317,29 @@ mod tests {
     use super::*;
     use crate::memory::Memory;
 
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[tokio::test]
+    async fn what_a_killed_probe_has_left_goes_and_nothing_else() {
+        let start: Timestamp = "2020-01-01T00:00:00Z".parse().unwrap();
+        let store = Memory::new().with_clock(std::sync::Arc::new(move || start));
+        for name in ["doctor/0123456789abcdef/plain", "doctor/0123456789abcdef/other", "doctor/plain", "doctors/x"] {
+            store.put(&Key::parse(name).unwrap(), TEXT.into(), &Put::default()).await.unwrap();
+        }
+        probe(&store, "doctor", LONG).await.unwrap();
+        let page = store.list(&Listing::default()).await.unwrap();
+        let left: Vec<&str> = page.objects.iter().map(|info| info.key.as_str()).collect();
+        assert_eq!(left, ["doctor/0123456789abcdef/other", "doctor/plain", "doctors/x"]);
+    }
+
     #[tokio::test]
     async fn what_a_store_can_do_is_found_out_and_nothing_is_left() {
         let store = Memory::new();
-        let probe = probe(&store, "doctor").await.unwrap();
+        let probe = probe(&store, "doctor", LONG).await.unwrap();
 
-        assert!(probe.results.iter().all(|(_, result)| result.is_ok()), "{probe:?}");
-        assert_eq!(probe.results.len(), 10);
-        assert_eq!(probe.abilities(store.abilities()), store.abilities());
+        assert!(probe.results.iter().all(|tried| tried.result.is_ok()), "{probe:?}");
+        assert_eq!((probe.results.len(), probe.left), (10, vec![]));
+        assert!(probe.clock.is_some_and(|clock| clock.sent <= clock.acknowledged));
         assert_eq!(store.list(&Listing::default()).await.unwrap().objects, []);
         assert_eq!(store.uploads("").await.unwrap(), []);
     }
@@ -259,8 +350,8 @@ mod tests {
         let abilities =
             Abilities { put_if_absent: false, put_if_unchanged: false, retention: false, ..memory.abilities() };
         let store = memory.with_abilities(abilities);
-        let probe = probe(&store, "").await.unwrap();
-        assert!(probe.results.iter().all(|(_, result)| result.is_ok()), "{probe:?}");
+        let probe = probe(&store, "", LONG).await.unwrap();
+        assert!(probe.results.iter().all(|tried| tried.result.is_ok()), "{probe:?}");
         assert_eq!(probe.abilities(abilities), abilities);
     }
 }

@@ -178,8 +178,8 @@ async fn the_environment_leads_to_a_store_as_well() {
 #[tokio::test]
 async fn what_stores_can_do_is_found_out() {
     for store in [at_moto().await, at_s3s_fs().await, at_azurite().await, at_gcs().await, at_moto_with_lock().await] {
-        let found = probe::probe(&*store, "doctor").await.unwrap();
-        let failed: Vec<_> = found.results.iter().filter(|(_, result)| result.is_err()).collect();
+        let found = probe::probe(&*store, "doctor", std::time::Duration::from_secs(60)).await.unwrap();
+        let failed: Vec<_> = found.results.iter().filter(|tried| tried.result.is_err()).collect();
         assert!(failed.is_empty(), "{}: {failed:?}", store.place());
         assert_eq!(list_all(&*store, Listing::below("doctor")).await.unwrap(), []);
     }

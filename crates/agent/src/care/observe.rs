@@ -39,7 +39,7 @@ impl Members {
     }
 
     /// The first of the endpoints that knows who is a member. What a majority says goes before what one says.
-    async fn listed(&self) -> Result<(Member, etcd_rpc::Members), RpcError> {
+    pub(crate) async fn listed(&self) -> Result<(Member, etcd_rpc::Members), RpcError> {
         let mut last = None;
         for word in [Word::Majority, Word::Own] {
             for endpoint in &self.endpoints {

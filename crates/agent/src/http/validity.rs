@@ -10,7 +10,7 @@ const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
 /// The two dates of a certificate in DER, or nothing if it is none.
-pub(super) fn of(certificate: &[u8]) -> Option<(Timestamp, Timestamp)> {
+pub(crate) fn of(certificate: &[u8]) -> Option<(Timestamp, Timestamp)> {
     let signed = Elements(certificate).next_of(SEQUENCE)?;
     let mut fields = Elements(Elements(signed).next_of(SEQUENCE)?);
     // The version may be left out; then come serial number, algorithm, issuer, and the dates.

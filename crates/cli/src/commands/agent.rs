@@ -28,6 +28,7 @@ use crate::home_args::HomeArgs;
 use crate::logs::LogArgs;
 use crate::runtime::{holder, runtime, stop_signal};
 use crate::server_args::GuardArgs;
+use crate::settings_file::SettingsArgs;
 use crate::source::{Location, parser};
 use crate::ui::Ui;
 
@@ -56,6 +57,9 @@ pub struct Args {
     listen: SocketAddr,
     #[command(flatten)]
     guard: GuardArgs,
+    /// Read before all others ([`crate::settings_file`]).
+    #[command(flatten)]
+    pub settings: SettingsArgs,
     #[command(flatten)]
     log: LogArgs,
 }

@@ -17,6 +17,7 @@ use crate::json::documented;
 use crate::progress::Reading;
 use crate::runtime::{holder, runtime};
 use crate::session_failure::session_failure;
+use crate::settings_file::SettingsArgs;
 use crate::source::{Location, parser};
 use crate::table::bytes;
 use crate::ui::{Format, FormatArgs, Ui};
@@ -37,6 +38,9 @@ pub struct Args {
     /// How long to wait for somebody else who writes
     #[arg(long, value_name = "SPAN", default_value = "15s", value_parser = parse_wait)]
     wait: Duration,
+    /// Read before all others ([`crate::settings_file`]).
+    #[command(flatten)]
+    pub settings: SettingsArgs,
     #[command(flatten)]
     format: FormatArgs,
 }

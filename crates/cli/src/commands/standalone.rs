@@ -32,6 +32,7 @@ use crate::failure::Failure;
 use crate::home_args::HomeArgs;
 use crate::logs::LogArgs;
 use crate::runtime::{holder, runtime, stop_signal};
+use crate::settings_file::SettingsArgs;
 use crate::source::{Location, parser};
 use crate::ui::Ui;
 
@@ -66,6 +67,9 @@ pub struct Args {
     follow: FollowArgs,
     #[command(flatten)]
     home: HomeArgs,
+    /// Read before all others ([`crate::settings_file`]).
+    #[command(flatten)]
+    pub settings: SettingsArgs,
     #[command(flatten)]
     log: LogArgs,
 }

@@ -1,0 +1,151 @@
+//! Everything that keeping an etcd recoverable stands on, tried before it matters.
+//!
+//! - [`finding`]: what a check ends with
+//! - `store`, `permission`: what may be done in a store
+//! - `archive`, `history`: what is there, and whether it is this cluster's
+//! - `members` looks at etcd; `cluster`, `member`, `rights`, `agreement` judge what was seen
+//! - `certificate`, `clock`, `disk`, `told`: what those have in common
+//!
+//! Looking and judging are apart: what was seen is a plain value, and a judgement is a function of it. Nothing of the cluster is
+//! changed. In the store, objects of a folder of its own are written and deleted, and nothing else is.
+
+mod agreement;
+mod archive;
+mod certificate;
+mod clock;
+mod cluster;
+mod disk;
+pub mod finding;
+mod history;
+mod member;
+mod members;
+mod permission;
+mod rights;
+mod store;
+mod told;
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::archive::encryption::Keyring;
+use etcd_rpc::{Access, Endpoint};
+use jiff::Timestamp;
+use tokio::time::timeout;
+
+use finding::{Area, Check, Finding};
+
+/// What is looked at.
+pub struct Patient {
+    /// The archive's place, if it has one.
+    pub archive: Option<ArchiveSite>,
+    /// The cluster, if there is one.
+    pub etcd: Option<Cluster>,
+    /// This machine.
+    pub machine: Machine,
+}
+
+/// Where an archive is, and what opens it.
+#[derive(Clone)]
+pub struct ArchiveSite {
+    /// The store.
+    pub store: Arc<dyn ::store::Store>,
+    /// What the archive calls the cluster, if that was said.
+    pub cluster: Option<String>,
+    /// What opens its objects.
+    pub keyring: Arc<Keyring>,
+    /// The folder for scratch files.
+    pub scratch: PathBuf,
+}
+
+/// How a cluster is reached.
+#[derive(Debug, Clone)]
+pub struct Cluster {
+    /// Where members serve.
+    pub endpoints: Vec<Endpoint>,
+    /// How they are reached.
+    pub access: Access,
+}
+
+/// Folders of this machine that are needed.
+#[derive(Debug, Clone, Default)]
+pub struct Machine {
+    /// A member's data directory.
+    pub data_dir: Option<PathBuf>,
+    /// The folder for what is sealed while the store is away, and how much may be there.
+    pub spool: Option<(PathBuf, u64)>,
+    /// The folder for scratch files.
+    pub scratch: PathBuf,
+}
+
+/// How long each trial of the store may take.
+const TRIAL: Duration = Duration::from_secs(15);
+/// How long the archive may take to be read.
+const READING: Duration = Duration::from_secs(60);
+/// How long a member may take for what is a second's work on a database of a gigabyte.
+const WORK: Duration = Duration::from_secs(60);
+/// After that, what etcd has not told is not known.
+const LOOKING: Duration = Duration::from_secs(150);
+
+/// Tries everything, and tells of each thing that was tried.
+pub async fn examine(patient: Patient) -> Vec<Finding> {
+    let Patient { archive: place, etcd, machine } = patient;
+    let etcd = etcd.map(patiently);
+    let trials = async {
+        match &place {
+            Some(place) => store::examine(&*place.store, TRIAL).await,
+            None => Vec::new(),
+        }
+    };
+    let reading = async {
+        match &place {
+            Some(place) => within(READING, archive::look(place)).await.unwrap_or_else(archive::Looked::unread),
+            None => archive::Looked::default(),
+        }
+    };
+    let looking = async {
+        match &etcd {
+            Some(etcd) => within(LOOKING, members::look(etcd)).await,
+            None => Err(LOOKING),
+        }
+    };
+    let measuring = disk::look(&machine);
+    let (trials, read, seen, disks) = tokio::join!(trials, reading, looking, measuring);
+
+    let mut findings = Area::Store.findings(trials);
+    findings.extend(Area::Archive.findings(read.findings));
+    if let (Some(place), Some(etcd), Some(tip)) = (&place, &etcd, read.tip) {
+        let compared = within(READING, history::examine(place, etcd, tip)).await;
+        findings.extend(Area::Archive.findings(compared.unwrap_or_else(|late| vec![Check::of("history").late(late)])));
+    }
+    let mut database_bytes = None;
+    if etcd.is_some() {
+        match &seen {
+            Ok(seen) => {
+                findings.extend(Area::Etcd.findings(members::judge(seen, Timestamp::now())));
+                database_bytes = seen.largest_database();
+            }
+            Err(late) => findings.extend(Area::Etcd.findings(vec![Check::of("reach").late(*late)])),
+        }
+    }
+    if let Some(etcd) = &etcd {
+        findings
+            .extend(Area::Etcd.findings(certificate::examine_ours(etcd.access.tls.as_ref(), Timestamp::now()).await));
+    }
+    findings.extend(Area::Machine.findings(clock::judge_service()));
+    findings.extend(Area::Machine.findings(disk::judge(&disks, database_bytes)));
+    findings
+}
+
+/// The same cluster, with less patience for what takes work: nobody waits for ten minutes here.
+fn patiently(mut etcd: Cluster) -> Cluster {
+    etcd.access.deadlines.work = etcd.access.deadlines.work.min(WORK);
+    etcd.access.deadlines.piece = etcd.access.deadlines.piece.min(etcd.access.deadlines.answer);
+    etcd
+}
+
+/// What comes of `work`, or the time that it was given.
+async fn within<T>(time: Duration, work: impl Future<Output = T>) -> Result<T, Duration> {
+    timeout(time, work).await.map_err(|_| time)
+}

@@ -1,0 +1,339 @@
+//! The flags of etcdbrctl's `server`, and what becomes of them here: whoever changes over keeps what they mean.
+//!
+//! A flag that means the same is taken for ours. One that means nothing here is ignored, and that is said. One whose meaning would be
+//! lost without anybody noticing is refused. The table is all there is; the page of the reference is made of it.
+
+use std::ffi::OsString;
+use std::fmt::Write;
+
+use clap::Command;
+use etcd_data::Kind;
+
+use crate::failure::Failure;
+
+/// The command that takes them.
+const COMMAND: &str = "agent";
+
+/// One flag of theirs.
+#[derive(Debug)]
+pub struct Row {
+    name: &'static str,
+    short: Option<char>,
+    takes: Takes,
+    meaning: Meaning,
+}
+
+/// Whether a flag has a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Takes {
+    Value,
+    /// True if it is there; `=false` may follow.
+    Switch,
+}
+
+/// What becomes of a flag.
+#[derive(Debug, Clone, Copy)]
+enum Meaning {
+    /// Ours has the same name and means the same.
+    Same,
+    /// It is called so here.
+    Called(&'static str),
+    /// It is this flag of ours, whose value is made of theirs.
+    Made(&'static str, fn(&str) -> String),
+    /// It is a part of where the archive is.
+    Archive(ArchivePart),
+    /// It means nothing here, because of this.
+    Ignored(&'static str),
+    /// It must not be lost; this is to be done.
+    Refused(&'static str),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum ArchivePart {
+    Provider,
+    Container,
+    Prefix,
+}
+
+use ArchivePart::{Container, Prefix, Provider};
+use Meaning::{Archive, Called, Ignored, Made, Refused, Same};
+use Takes::{Switch, Value};
+
+const fn row(name: &'static str, short: Option<char>, takes: Takes, meaning: Meaning) -> Row {
+    Row { name, short, takes, meaning }
+}
+
+const MERGED: &str = "fulls are merged from what is archived, when it is worth it";
+const KEPT: &str = "--window and --daily say in days what stays; nothing is deleted before its replacement is proven";
+const LEASES: &str = "leases that tell Gardener of snapshots come with the operator";
+const SELF: &str = "whoever has the right to write is the leader; it is told in the archive (--takeover)";
+const RETRIES: &str = "what may succeed later is tried again anyway (--patience)";
+const PACKED: &str = "what is archived is always compressed";
+const ONE_PLACE: &str = "there is one destination: `refloat copy` brings an archive to another, on a schedule of yours";
+
+/// All flags that are known, in the order of etcdbrctl's own groups.
+const ROWS: &[Row] = &[
+    row("endpoints", Some('e'), Value, Same),
+    row("service-endpoints", None, Value, Ignored("members that are not named are found through those that are")),
+    row("etcd-username", None, Value, Same),
+    row(
+        "etcd-password",
+        None,
+        Value,
+        Refused("a secret is never the value of a flag: --etcd-password-file names a file with it"),
+    ),
+    row("etcd-connection-timeout", None, Value, Called("etcd-timeout")),
+    row("etcd-snapshot-timeout", None, Value, Ignored("a snapshot may take its time as long as pieces of it come")),
+    row("etcd-defrag-timeout", None, Value, Ignored("a member has ten minutes to defragment")),
+    row("insecure-transport", None, Switch, Ignored("http:// or https:// of --endpoints says it")),
+    row("cacert", None, Value, Same),
+    row("cert", None, Value, Same),
+    row("key", None, Value, Same),
+    row("schedule", Some('s'), Value, Ignored(MERGED)),
+    row("delta-snapshot-period", None, Value, Called("seal-after")),
+    row("delta-snapshot-memory-limit", None, Value, Ignored("what waits to be sealed is on disk (--spool-limit)")),
+    row("garbage-collection-period", None, Value, Ignored(KEPT)),
+    row("garbage-collection-policy", None, Value, Ignored(KEPT)),
+    row("max-backups", Some('m'), Value, Ignored(KEPT)),
+    row("delta-snapshot-retention-period", None, Value, Ignored(KEPT)),
+    row("storage-provider", None, Value, Archive(Provider)),
+    row("store-container", None, Value, Archive(Container)),
+    row("store-prefix", None, Value, Archive(Prefix)),
+    row("store-endpoint-override", None, Value, Called("endpoint")),
+    row("snapstore-temp-directory", None, Value, Called("scratch")),
+    row("max-parallel-chunk-uploads", None, Value, Ignored("pieces are uploaded several at a time anyway")),
+    row("min-chunk-size", None, Value, Ignored("pieces are as large as the store wants them")),
+    row("secondary-storage-provider", None, Value, Refused(ONE_PLACE)),
+    row("secondary-store-container", None, Value, Refused(ONE_PLACE)),
+    row("secondary-store-prefix", None, Value, Refused(ONE_PLACE)),
+    row("secondary-store-endpoint-override", None, Value, Refused(ONE_PLACE)),
+    row("secondary-backup-sync-enabled", None, Switch, Refused(ONE_PLACE)),
+    row("secondary-backup-sync-period", None, Value, Refused(ONE_PLACE)),
+    row("compress-snapshots", None, Switch, Ignored(PACKED)),
+    row("compression-policy", None, Value, Ignored(PACKED)),
+    row("enable-snapshot-lease-renewal", None, Switch, Ignored(LEASES)),
+    row("enable-member-lease-renewal", None, Switch, Ignored(LEASES)),
+    row("k8s-heartbeat-duration", None, Value, Ignored(LEASES)),
+    row("full-snapshot-lease-name", None, Value, Ignored(LEASES)),
+    row("delta-snapshot-lease-name", None, Value, Ignored(LEASES)),
+    row("etcd-connection-timeout-leader-election", None, Value, Ignored(SELF)),
+    row("reelection-period", None, Value, Ignored(SELF)),
+    row("backoff-multiplier", None, Value, Ignored(RETRIES)),
+    row("backoff-attempt-limit", None, Value, Ignored(RETRIES)),
+    row("backoff-threshold-time", None, Value, Ignored(RETRIES)),
+    row("server-port", Some('p'), Value, Made("listen", on_all_addresses)),
+    row("enable-profiling", None, Switch, Ignored("there is no profiler in it")),
+    row(
+        "use-etcd-wrapper",
+        None,
+        Switch,
+        Ignored("whether `refloat wrap` or another wrapper asks makes no difference"),
+    ),
+    row("config-file", None, Value, Refused("its settings are of another form: --settings names a file with ours")),
+];
+
+/// The flag of etcdbrctl called `name`, for a command that takes them.
+pub fn row_called(command: &str, name: &str) -> Option<&'static Row> {
+    ROWS.iter().find(|row| command == COMMAND && row.name == name && !matches!(row.meaning, Same))
+}
+
+fn on_all_addresses(port: &str) -> String {
+    format!("0.0.0.0:{port}")
+}
+
+/// Turns their flags into ours.
+#[derive(Debug, Default)]
+pub struct Translator {
+    /// What was ignored, and why.
+    pub notes: Vec<String>,
+    provider: Option<String>,
+    container: Option<String>,
+    prefix: Option<String>,
+}
+
+impl Translator {
+    /// The arguments of the program, with ours in the place of theirs. What is neither is left for clap to refuse.
+    pub fn translate(&mut self, program: &Command, args: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
+        let is_ours = args.get(1).is_some_and(|name| name == COMMAND);
+        let Some(command) = program.find_subcommand(COMMAND).filter(|_| is_ours) else { return Ok(args) };
+        let mut translated = Vec::new();
+        let mut args = args.into_iter().peekable();
+        while let Some(arg) = args.next() {
+            let Some((row, value)) = arg.to_str().and_then(|text| theirs(command, text)) else {
+                translated.push(arg);
+                continue;
+            };
+            let value = match (value, row.takes) {
+                (None, Value) => {
+                    let next = args.next().and_then(|value| value.into_string().ok());
+                    let missing = || Failure::new(Kind::Usage, format!("--{} has no value", row.name));
+                    Some(next.ok_or_else(missing)?)
+                }
+                (value, _) => value.map(str::to_owned),
+            };
+            let ours = self.take(row, value.as_deref())?;
+            translated.extend(ours.map(|(name, value)| OsString::from(format!("--{name}={value}"))));
+        }
+        Ok(translated)
+    }
+
+    /// What one of theirs is here, as the name of a flag and its value.
+    pub fn take(&mut self, row: &Row, value: Option<&str>) -> Result<Option<(&'static str, String)>, Failure> {
+        let given = value.unwrap_or("true");
+        match row.meaning {
+            Same => return Ok(Some((row.name, given.to_owned()))),
+            Called(ours) => return Ok(Some((ours, given.to_owned()))),
+            Made(ours, of) => return Ok(Some((ours, of(given)))),
+            Archive(Provider) => self.provider = Some(given.to_owned()),
+            Archive(Container) => self.container = Some(given.to_owned()),
+            Archive(Prefix) => self.prefix = Some(given.to_owned()),
+            Ignored(why) => self.notes.push(format!("--{} is ignored: {why}", row.name)),
+            Refused(why) => {
+                let message = format!("--{} of etcdbrctl is not taken", row.name);
+                return Err(Failure::new(Kind::Usage, message).hint(why));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Where the archive is, if any part of that was told.
+    pub fn archive(&self) -> Result<Option<String>, Failure> {
+        if self.provider.is_none() && self.container.is_none() && self.prefix.is_none() {
+            return Ok(None);
+        }
+        let from_environment = || std::env::var("STORAGE_CONTAINER").ok();
+        let container = self.container.clone().or_else(from_environment).ok_or_else(|| {
+            Failure::new(Kind::Usage, "--storage-provider and --store-prefix do not say which bucket it is")
+                .hint("--store-container names it; or give ARCHIVE as a URL, as in s3://bucket/prefix")
+        })?;
+        let provider = self.provider.as_deref().unwrap_or("Local");
+        let scheme = PROVIDERS.iter().find(|(name, _)| provider.eq_ignore_ascii_case(name)).map(|(_, scheme)| *scheme);
+        let scheme = scheme.ok_or_else(|| {
+            let known: Vec<&str> = PROVIDERS.iter().map(|(name, _)| *name).collect();
+            let message = format!("--storage-provider {provider} is not taken");
+            Failure::new(Kind::Usage, message)
+                .hint(format!("{} are; of others ARCHIVE is s3://bucket/prefix, with --flavour", known.join(", ")))
+        })?;
+        let prefix = self.prefix.as_deref().unwrap_or_default().trim_matches('/');
+        let slash = if prefix.is_empty() { "" } else { "/" };
+        Ok(Some(format!("{scheme}{container}{slash}{prefix}")))
+    }
+}
+
+/// Whose stores need no more than a URL, and how that begins.
+const PROVIDERS: &[(&str, &str)] =
+    &[("Local", ""), ("S3", "s3://"), ("GCS", "gs://"), ("ABS", "az://"), ("Swift", "swift://")];
+
+/// The row of an argument that is theirs, and the value that it carries itself.
+fn theirs<'a>(command: &Command, text: &'a str) -> Option<(&'static Row, Option<&'a str>)> {
+    if let Some(long) = text.strip_prefix("--") {
+        let (name, value) = long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
+        let is_ours = |arg: &clap::Arg| arg.get_long() == Some(name);
+        let row = row_called(COMMAND, name).filter(|_| !command.get_arguments().any(is_ours))?;
+        return Some((row, value));
+    }
+    let mut letters = text.strip_prefix('-')?.chars();
+    let letter = letters.next()?;
+    let rest = letters.as_str();
+    let is_ours = |arg: &clap::Arg| arg.get_short() == Some(letter);
+    let row = ROWS.iter().find(|row| row.short == Some(letter))?;
+    let value = Some(rest.trim_start_matches('=')).filter(|rest| !rest.is_empty());
+    (!command.get_arguments().any(is_ours)).then_some((row, value))
+}
+
+/// The text of `docs/reference/etcdbrctl-flags.md`.
+pub fn page(made_from: &str) -> String {
+    let mut text = format!(
+        "# Flags of etcdbrctl\n\n{made_from}\n`refloat agent` takes the flags of `etcdbrctl server` where they mean the same; so does its \
+         file of settings. What is ignored is said at the start, what would be lost without anybody noticing is refused, and what is not in \
+         this table is unknown.\n\n\
+         | Of etcdbrctl | Here |\n|---|---|\n"
+    );
+    for row in ROWS {
+        let short = row.short.map(|short| format!("-{short}, ")).unwrap_or_default();
+        let here = match row.meaning {
+            Same => "the same".to_owned(),
+            Called(ours) => format!("`--{ours}`"),
+            Made(ours, of) => format!("`--{ours} {}`", of("PORT")),
+            Archive(Provider) => "with the two below: ARCHIVE, as in `s3://container/prefix`".to_owned(),
+            Archive(Container) => "the bucket, container or folder of ARCHIVE; `STORAGE_CONTAINER` too".to_owned(),
+            Archive(Prefix) => "the prefix of ARCHIVE".to_owned(),
+            Ignored(why) => format!("ignored: {why}"),
+            Refused(why) => format!("refused: {why}"),
+        };
+        let _ = writeln!(text, "| `{short}--{}` | {here} |", row.name);
+    }
+    text.push_str(
+        "\n`--insecure-skip-tls-verify` is about the store here; for etcd it is `--insecure-skip-etcd-verify`. The archive that etcdbrctl wrote at \
+         the same place is left as it is; `refloat copy` makes one of ours of it.\n",
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn translated(args: &[&str]) -> Result<(Vec<String>, Translator), String> {
+        let mut program = crate::command();
+        program.build();
+        let mut theirs = Translator::default();
+        let all = [&["refloat", "agent"], args].concat();
+        let args = theirs.translate(&program, all.into_iter().map(OsString::from).collect());
+        let args = args.map_err(|failure| format!("{failure:?}"))?;
+        Ok((args.into_iter().skip(2).map(|arg| arg.into_string().unwrap()).collect(), theirs))
+    }
+
+    #[test]
+    fn their_flags_become_ours() {
+        for (args, expected) in [
+            (&["--delta-snapshot-period", "20s"][..], &["--seal-after=20s"][..]),
+            (&["--delta-snapshot-period=20s", "--endpoints", "x"], &["--seal-after=20s", "--endpoints", "x"]),
+            (&["-p", "8080"], &["--listen=0.0.0.0:8080"]),
+            (&["-e=http://a", "-eb"], &["--endpoints=http://a", "--endpoints=b"]),
+            (&["--insecure-transport", "/a", "--use-etcd-wrapper=true"], &["/a"]),
+            (&["--unknown", "--cacert", "ca.pem"], &["--unknown", "--cacert", "ca.pem"]),
+        ] {
+            assert_eq!(translated(args).unwrap().0, expected, "{args:?}");
+        }
+        let (_, theirs) = translated(&["--schedule", "0 * * * *"]).unwrap();
+        assert_eq!(theirs.notes, [format!("--schedule is ignored: {MERGED}")]);
+        assert!(translated(&["--etcd-password", "x"]).unwrap_err().contains("--etcd-password-file"));
+        assert!(translated(&["--schedule"]).unwrap_err().contains("--schedule has no value"));
+    }
+
+    #[test]
+    fn where_the_archive_is_is_put_together() {
+        for (args, expected) in [
+            (&[][..], None),
+            (
+                &["--storage-provider", "S3", "--store-container", "b", "--store-prefix", "/etcd/v2/"],
+                Some("s3://b/etcd/v2"),
+            ),
+            (&["--storage-provider=GCS", "--store-container=b"], Some("gs://b")),
+            (&["--store-container=/backup", "--store-prefix=etcd"], Some("/backup/etcd")),
+        ] {
+            let (_, theirs) = translated(args).unwrap();
+            assert_eq!(theirs.archive().unwrap().as_deref(), expected, "{args:?}");
+        }
+        let (_, theirs) = translated(&["--storage-provider=OSS", "--store-container=b"]).unwrap();
+        assert!(format!("{:?}", theirs.archive()).contains("--flavour"));
+    }
+
+    #[test]
+    fn every_flag_that_is_named_as_ours_is_there() {
+        let mut program = crate::command();
+        program.build();
+        let command = program.find_subcommand(COMMAND).unwrap();
+        let is_there = |name: &str| command.get_arguments().any(|arg| arg.get_long() == Some(name));
+        for row in ROWS {
+            match row.meaning {
+                Same => assert!(is_there(row.name), "--{}", row.name),
+                Called(ours) | Made(ours, _) => {
+                    assert!(is_there(ours) && !is_there(row.name), "--{ours}, --{}", row.name)
+                }
+                _ => assert!(!is_there(row.name), "--{} means something here", row.name),
+            }
+        }
+    }
+}

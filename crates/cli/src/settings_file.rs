@@ -1,0 +1,276 @@
+//! Settings in a file, for commands that take `--settings`: each key is the name of a long flag.
+//!
+//! ```yaml
+//! archive: s3://backups/prod
+//! endpoints: [https://10.0.0.1:2379, https://10.0.0.2:2379]
+//! seal-after: 1s
+//! keep-all: true
+//! ```
+//!
+//! The file is turned into arguments before those are read, by what clap knows of the command: so it needs no second list of
+//! flags, and what contradicts itself is refused in the same way wherever it was said. A flag goes before the environment, and that
+//! before the file. Commands may share a file: what is another's is passed over. Keys may be etcdbrctl's ([`crate::etcdbrctl_flags`]).
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use etcd_data::Kind;
+use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
+
+use crate::archive_args::read_text;
+use crate::etcdbrctl_flags::{Translator, row_called};
+use crate::failure::Failure;
+
+/// Where settings are.
+#[derive(Debug, Clone, clap::Args)]
+pub struct SettingsArgs {
+    /// A file with settings in YAML: each key is the name of a long flag, or `archive`. Flags and the environment go before it
+    #[arg(long, value_name = "FILE", env = "REFLOAT_SETTINGS")]
+    settings: Option<PathBuf>,
+}
+
+/// The arguments of the program, with what a file of settings adds to them.
+#[derive(Debug)]
+pub struct Given {
+    /// All of them.
+    pub args: Vec<OsString>,
+    /// What a person should know of them.
+    pub notes: Vec<String>,
+    file: Option<File>,
+}
+
+/// A file of settings that was read.
+#[derive(Debug)]
+struct File {
+    path: PathBuf,
+    text: String,
+    /// What was taken from it: how clap calls each argument, and the key that it stood under.
+    taken: Vec<(String, String)>,
+}
+
+/// The values that a key has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Values(Vec<String>);
+
+impl Given {
+    /// The arguments `args`, the first of which is the program's name, as they are meant.
+    pub fn new(program: &Command, args: Vec<OsString>) -> Result<Self, Failure> {
+        let mut program = program.clone();
+        program.build();
+        let mut theirs = Translator::default();
+        let args = theirs.translate(&program, args)?;
+        let mut given = Self { args, notes: Vec::new(), file: None };
+        // What is wrong is told later, when everything is there.
+        let relaxed = program.clone().ignore_errors(true).try_get_matches_from(&given.args);
+        let matches = relaxed.as_ref().ok().and_then(ArgMatches::subcommand);
+        if let Some((name, matches)) = matches
+            && let Some(command) = program.find_subcommand(name)
+        {
+            let mut added = Added { program: &program, command, matches, flags: Vec::new(), places: Vec::new() };
+            if let Ok(Some(path)) = matches.try_get_one::<PathBuf>("settings") {
+                given.file = Some(added.read(path, &mut theirs)?);
+            }
+            if let Some(archive) = theirs.archive()? {
+                added.place("archive", archive);
+            }
+            given.args.extend(added.flags);
+            given.args.extend(added.places);
+        }
+        given.notes = theirs.notes;
+        Ok(given)
+    }
+
+    /// Why clap refuses them, if that is because of something in the file.
+    pub fn explain(&self, error: &clap::Error) -> Option<Failure> {
+        let file = self.file.as_ref()?;
+        let said = error.to_string();
+        let said = said.trim_start_matches("error: ").split("\n\n").next().unwrap_or_default();
+        let said = said.split_whitespace().collect::<Vec<&str>>().join(" ");
+        if error.kind() == ErrorKind::MissingRequiredArgument {
+            let failure = Failure::new(Kind::Usage, format!("{}: {said}", file.path.display()));
+            return Some(failure.hint("add it there, or give it as a flag"));
+        }
+        let named = |kind| match error.get(kind) {
+            Some(ContextValue::String(name)) => vec![name.clone()],
+            Some(ContextValue::Strings(names)) => names.clone(),
+            _ => Vec::new(),
+        };
+        let named = [named(ContextKind::InvalidArg), named(ContextKind::PriorArg)].concat();
+        let is_named = |argument: &str| named.iter().any(|name| name.split([' ', '=', '[']).next() == Some(argument));
+        let (_, key) = file.taken.iter().find(|(argument, _)| is_named(argument))?;
+        Some(file.wrong(key, &said).hint("correct it there; what is given as a flag goes before the file"))
+    }
+}
+
+/// What is added to the arguments of a command.
+struct Added<'a> {
+    program: &'a Command,
+    command: &'a Command,
+    matches: &'a ArgMatches,
+    flags: Vec<OsString>,
+    places: Vec<OsString>,
+}
+
+impl Added<'_> {
+    /// Adds what the file at `path` says and nobody else does.
+    fn read(&mut self, path: &Path, theirs: &mut Translator) -> Result<File, Failure> {
+        let mut file = File { path: path.to_owned(), text: read_text(path)?, taken: Vec::new() };
+        for (key, Values(values)) in file.settings()? {
+            if let Some(arg) = arg_called(self.command, &key) {
+                self.add(&mut file, &key, arg, &values)?;
+                continue;
+            }
+            if self.is_anothers(&key) {
+                continue;
+            }
+            let row = row_called(self.command.get_name(), &key).ok_or_else(|| {
+                let name = self.command.get_name();
+                file.wrong(&key, "there is no such setting")
+                    .hint(format!("keys are `archive` and the long flags that `refloat {name} --help` lists"))
+            })?;
+            for value in &values {
+                if let Some((ours, value)) = theirs.take(row, Some(value))?
+                    && let Some(arg) = arg_called(self.command, ours)
+                {
+                    self.add(&mut file, &key, arg, &[value])?;
+                }
+            }
+        }
+        Ok(file)
+    }
+
+    /// Whether a key is another command's: `agent` and `doctor` may share a file.
+    fn is_anothers(&self, key: &str) -> bool {
+        let takes_settings = |command: &&Command| command.get_arguments().any(|arg| arg.get_id() == "settings");
+        let mut others = self.program.get_subcommands().filter(takes_settings);
+        let is_known =
+            |other: &Command| arg_called(other, key).is_some() || row_called(other.get_name(), key).is_some();
+        others.any(|other| other.get_name() != self.command.get_name() && is_known(other))
+    }
+
+    fn is_given(&self, id: &str) -> bool {
+        matches!(self.matches.value_source(id), Some(ValueSource::CommandLine | ValueSource::EnvVariable))
+    }
+
+    fn add(&mut self, file: &mut File, key: &str, arg: &Arg, values: &[String]) -> Result<(), Failure> {
+        if self.is_given(arg.get_id().as_str()) {
+            return Ok(());
+        }
+        let Some(long) = arg.get_long() else {
+            values.iter().for_each(|value| self.place(arg.get_id().as_str(), value.clone()));
+            file.taken.push((format!("<{}>", key.to_uppercase()), key.to_owned()));
+            return Ok(());
+        };
+        match (arg.get_action(), values) {
+            (ArgAction::SetTrue, [value]) if value == "true" => self.flags.push(format!("--{long}").into()),
+            (ArgAction::SetTrue, [value]) if value == "false" => {}
+            (ArgAction::SetTrue, _) => return Err(file.wrong(key, "it is true or false")),
+            (_, values) => self.flags.extend(values.iter().map(|value| OsString::from(format!("--{long}={value}")))),
+        }
+        file.taken.push((format!("--{long}"), key.to_owned()));
+        Ok(())
+    }
+
+    /// Adds an argument that stands by itself, unless there is one.
+    fn place(&mut self, id: &str, value: String) {
+        if !self.is_given(id) && self.places.is_empty() {
+            self.places.push(value.into());
+        }
+    }
+}
+
+/// The argument of `command` that a key names.
+fn arg_called<'c>(command: &'c Command, key: &str) -> Option<&'c Arg> {
+    let is_it = |arg: &&Arg| match arg.get_long() {
+        Some(long) => long == key || arg.get_all_aliases().is_some_and(|aliases| aliases.contains(&key)),
+        None => arg.get_id() == key,
+    };
+    let its_own = ["settings", "help", "version"];
+    command.get_arguments().find(is_it).filter(|arg| !its_own.contains(&arg.get_id().as_str()))
+}
+
+impl File {
+    fn settings(&self) -> Result<BTreeMap<String, Values>, Failure> {
+        if self.text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
+            return Ok(BTreeMap::new());
+        }
+        serde_saphyr::from_str(&self.text).map_err(|error| {
+            let said = error.to_string();
+            let said = said.lines().next().unwrap_or_default().trim_start_matches("error: ");
+            Failure::new(Kind::Usage, format!("{}: {said}", self.path.display()))
+                .hint("each line is the name of a long flag, a colon, and its value or a list of them")
+        })
+    }
+
+    /// Something is wrong with what stands under `key`.
+    fn wrong(&self, key: &str, what: &str) -> Failure {
+        let is_it = |line: &str| {
+            let line = line.trim_start().trim_start_matches(['"', '\'']);
+            let rest = line.strip_prefix(key).map(|rest| rest.trim_start_matches(['"', '\'']).trim_start());
+            rest.is_some_and(|rest| rest.starts_with(':'))
+        };
+        let line = self.text.lines().position(is_it).map(|at| format!(", line {}", at + 1)).unwrap_or_default();
+        Failure::new(Kind::Usage, format!("{}{line}: {key}: {what}", self.path.display()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Values {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Any)
+    }
+}
+
+/// Takes a value, or a list of values, as the words that they would be on a command line.
+struct Any;
+
+impl<'de> Visitor<'de> for Any {
+    type Value = Values;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value, or a list of values")
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Values, E> {
+        self.visit_string(value.to_string())
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Values, E> {
+        self.visit_string(value.to_string())
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Values, E> {
+        self.visit_string(value.to_string())
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Values, E> {
+        self.visit_string(value.to_string())
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<Values, E> {
+        self.visit_string(value.to_owned())
+    }
+
+    fn visit_string<E: Error>(self, value: String) -> Result<Values, E> {
+        Ok(Values(vec![value]))
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Values, E> {
+        Err(E::custom("a key has no value"))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Values, A::Error> {
+        let mut all = Vec::new();
+        while let Some(Values(values)) = list.next_element()? {
+            all.extend(values);
+        }
+        Ok(Values(all))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,318 @@
+//! `refloat doctor` as people run it: on real members of every version, with TLS and users, and on what is wrong.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use testkit::stores::Moto;
+use testkit::{Authority, Cluster, ClusterPlan, Etcd, Member, Port, Version};
+
+/// What was found, as `area check subject verdict`, and with what code it ended.
+struct Examined {
+    checks: Vec<Value>,
+    code: Option<i32>,
+}
+
+fn examine(args: &[&str]) -> Examined {
+    read(refloat(&[&["doctor", "-o", "json"], args].concat()))
+}
+
+fn read(output: Output) -> Examined {
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("no JSON, but {said}"));
+    Examined { checks: found["checks"].as_array().unwrap().clone(), code: output.status.code() }
+}
+
+impl Examined {
+    /// The verdicts on one check, whatever it was on.
+    fn verdicts(&self, area: &str, check: &str) -> BTreeSet<&str> {
+        let these = self.checks.iter().filter(|found| found["area"] == area && found["check"] == check);
+        these.map(|found| found["verdict"].as_str().unwrap()).collect()
+    }
+
+    #[track_caller]
+    fn require(&self, area: &str, check: &str, verdict: &str) {
+        assert_eq!(self.verdicts(area, check), BTreeSet::from([verdict]), "{area} {check}: {:#?}", self.checks);
+    }
+
+    /// What is broken, as `area check: what was seen -> what to do`.
+    fn broken(&self) -> Vec<String> {
+        let text = |found: &Value, name: &str| found[name].as_str().unwrap_or_default().to_owned();
+        let broken = self.checks.iter().filter(|found| found["verdict"] == "broken");
+        let told = broken.map(|found| {
+            let [area, check, seen, remedy] = ["area", "check", "seen", "remedy"].map(|name| text(found, name));
+            format!("{area} {check}: {seen} -> {remedy}")
+        });
+        told.collect()
+    }
+
+    #[track_caller]
+    fn require_broken(&self, area: &str, check: &str, remedy: &str) {
+        let begin = format!("{area} {check}: ");
+        let broken = self.broken();
+        assert!(broken.iter().any(|told| told.starts_with(&begin) && told.contains(remedy)), "{begin}: {broken:#?}");
+        assert_eq!(self.code, Some(1));
+    }
+
+    #[track_caller]
+    fn require_nothing_broken(&self) {
+        assert_eq!(self.broken(), [""; 0]);
+        assert_eq!(self.code, Some(0));
+    }
+}
+
+fn refloat(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_refloat")).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+fn succeed(args: &[&str]) {
+    let output = refloat(args);
+    assert!(output.status.success(), "refloat {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn archive_in(folder: &Path) -> PathBuf {
+    let archive = folder.join("archive");
+    fs::create_dir(&archive).unwrap();
+    archive
+}
+
+fn etcd(version: Version, folder: &Path) -> Etcd {
+    Member::new(version, folder.join(format!("etcd-{version:?}"))).without_fsync().start()
+}
+
+/// Every file below `folder` but what the store keeps for itself.
+fn files(folder: &Path) -> BTreeSet<PathBuf> {
+    let mut found = BTreeSet::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(next).unwrap().map(|entry| entry.unwrap()) {
+            match entry.file_type().unwrap().is_dir() {
+                true if entry.file_name() == ".refloat" => {}
+                true => folders.push(entry.path()),
+                false => drop(found.insert(entry.path())),
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn a_member_of_every_version_and_its_archive_are_well_and_nothing_is_changed() {
+    for version in Version::ALL {
+        let folder = tempfile::tempdir().unwrap();
+        let etcd = etcd(version, folder.path());
+        let client = etcd.client();
+        for at in 0..30 {
+            client.put(format!("/registry/things/{}", at % 7), format!("value {at}")).unwrap();
+        }
+        client.compact(10).unwrap();
+        let archive = archive_in(folder.path());
+        let url = etcd.client_url();
+        succeed(&["backup", text(&archive), "--endpoints", &url]);
+        let (before, revision) = (files(&archive), client.status().unwrap().revision);
+
+        let data_dir = etcd.member().data_dir().to_owned();
+        let found = examine(&[text(&archive), "--endpoints", &url, "--data-dir", text(&data_dir)]);
+        found.require_nothing_broken();
+        for (area, checks) in [
+            ("store", &["reach", "put", "list", "get", "put-if-absent", "put-if-unchanged", "upload", "delete"][..]),
+            ("archive", &["open", "newest", "holes", "sealed", "anchored", "history", "behind"]),
+            ("etcd", &["reach", "leader", "version", "alarms", "rights", "quota", "clock", "compaction"]),
+            ("machine", &["permissions", "files"]),
+        ] {
+            checks.iter().for_each(|check| found.require(area, check, "ok"));
+        }
+        // Nobody follows, and nobody has drilled.
+        found.require("archive", "writer", "warning");
+        found.require("archive", "drilled", "advice");
+        found.require("etcd", "members", "advice");
+        assert_eq!(files(&archive), before, "{version}");
+        assert_eq!(client.status().unwrap().revision, revision, "{version}");
+    }
+}
+
+#[test]
+fn three_members_agree_and_one_that_is_gone_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let dirs = ["a", "b", "c"].map(|name| folder.path().join(name));
+    let plan = ClusterPlan::of(3);
+    let members: Vec<Member> =
+        plan.members(Version::V36, &dirs).into_iter().map(|member| member.without_fsync()).collect();
+    let mut cluster = Cluster::start(members);
+    let client = cluster.client();
+    client.put("a", "1").unwrap();
+    let url = cluster.members[0].client_url();
+    let found = examine(&["--endpoints", &url]);
+    found.require_nothing_broken();
+    found.require("etcd", "members", "ok");
+    found.require("etcd", "agreement", "ok");
+
+    cluster.members.pop().unwrap().kill();
+    let found = examine(&["--endpoints", &url]);
+    found.require_broken("etcd", "member", "start it");
+    assert_eq!(found.broken().len(), 1, "{:?}", found.broken());
+}
+
+#[test]
+fn an_archive_that_is_another_clusters_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = archive_in(folder.path());
+    let (one, other) = (etcd(Version::V36, folder.path()), etcd(Version::V35, folder.path()));
+    for at in 0..9 {
+        one.client().put(format!("one {at}"), "1").unwrap();
+        other.client().put(format!("other {at}"), "2").unwrap();
+    }
+    succeed(&["backup", text(&archive), "--endpoints", &one.client_url()]);
+    let found = examine(&[text(&archive), "--endpoints", &other.client_url()]);
+    found.require_broken("archive", "history", "--replaces");
+}
+
+#[test]
+fn a_user_who_may_not_is_told_what_to_grant() {
+    for version in Version::ALL {
+        let folder = tempfile::tempdir().unwrap();
+        let etcd = etcd(version, folder.path());
+        with_users(&etcd);
+        let password = folder.path().join("password");
+        fs::write(&password, "books\n").unwrap();
+        fs::set_permissions(&password, fs::Permissions::from_mode(0o600)).unwrap();
+        let url = etcd.client_url();
+        let as_user =
+            |name| examine(&["--endpoints", &url, "--etcd-username", name, "--etcd-password-file", text(&password)]);
+
+        let found = as_user("root");
+        found.require_nothing_broken();
+        found.require("etcd", "rights", "ok");
+        let found = as_user("reader");
+        found.require_broken("etcd", "rights", "etcdctl user grant-role reader root");
+        let subjects: BTreeSet<&str> = found.checks.iter().filter_map(|found| found["subject"].as_str()).collect();
+        assert!(
+            ["read", "watch", "snapshot", "hash"].iter().all(|right| subjects.contains(right)),
+            "{version}: {subjects:?}"
+        );
+        let nobody = examine(&["--endpoints", &url]);
+        assert_eq!(nobody.code, Some(1), "{version}");
+        assert!(
+            nobody.broken().iter().any(|told| told.contains("--etcd-username")),
+            "{version}: {:?}",
+            nobody.broken()
+        );
+        fs::write(&password, "wrong\n").unwrap();
+        let wrong = as_user("root");
+        assert!(
+            wrong.broken().iter().any(|told| told.contains("--etcd-password-file")),
+            "{version}: {:?}",
+            wrong.broken()
+        );
+    }
+}
+
+/// From now on it asks for users: `root`, and `reader` who may read what begins with `r`; both have one password.
+fn with_users(etcd: &Etcd) {
+    use etcd_rpc::{Access, May, Member};
+
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let member = Member::new(etcd.client_url().parse().unwrap(), &Access::default());
+        for user in ["root", "reader"] {
+            member.add_user(user, "books").await.unwrap();
+            // Whether there is a role `root` already depends on the version.
+            let _ = member.add_role(user).await;
+            member.grant_role(user, user).await.unwrap();
+        }
+        member.grant_permission("reader", May::Read, "r", "s").await.unwrap();
+        member.enable_auth().await.unwrap();
+    });
+}
+
+#[test]
+fn certificates_that_ran_out_or_are_not_believed_are_told() {
+    let (ours, others) = (Authority::new("ours"), Authority::new("others"));
+    for version in Version::ALL {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        ours.write(path("ca.pem"));
+        others.write(path("others.pem"));
+        ours.sign(&["127.0.0.1"]).write(folder.path(), "server");
+        ours.sign(&["client"]).write(folder.path(), "client");
+        ours.sign_expired(&["client"]).write(folder.path(), "old");
+        let secured = Port::reserve();
+        let url = format!("https://{}", secured.address());
+        let start = || {
+            let member = Member::new(version, path("data")).without_fsync();
+            let urls = format!("{},{url}", member.client_url());
+            let flags = [
+                format!("--listen-client-urls={urls}"),
+                format!("--advertise-client-urls={url}"),
+                format!("--cert-file={}", path("server.crt").display()),
+                format!("--key-file={}", path("server.key").display()),
+                format!("--trusted-ca-file={}", path("ca.pem").display()),
+                "--client-cert-auth=true".to_owned(),
+            ];
+            flags.into_iter().fold(member, |member, flag| member.flag(flag)).start()
+        };
+        let etcd = start();
+        let with = |ca: &str, name: &str| {
+            let [ca, cert, key] = [ca, &format!("{name}.crt"), &format!("{name}.key")].map(path);
+            examine(&["--endpoints", &url, "--cacert", text(&ca), "--cert", text(&cert), "--key", text(&key)])
+        };
+        let found = with("ca.pem", "client");
+        found.require_nothing_broken();
+        found.require("etcd", "certificate", "ok");
+        assert!(found.checks.iter().any(|found| found["seen"].as_str().unwrap().starts_with("the server's is good")));
+        with("others.pem", "client").require_broken("etcd", "reach", "--cacert");
+        let found = with("ca.pem", "old");
+        found.require_broken("etcd", "certificate", "renew it");
+        found.require_broken("etcd", "reach", "");
+        let plain = examine(&["--endpoints", &url.replace("https", "http")]);
+        plain.require_broken("etcd", "reach", "https");
+
+        let stopped = etcd.stop();
+        drop(stopped);
+        ours.sign_expired(&["127.0.0.1"]).write(folder.path(), "server");
+        let _etcd = start();
+        with("ca.pem", "client").require_broken("etcd", "reach", "--cert-file");
+    }
+}
+
+#[test]
+fn a_bucket_is_tried_and_one_that_is_not_there_is_told() {
+    let moto = Moto::start();
+    moto.bucket("there");
+    let at = |bucket: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_refloat"));
+        command.args(["doctor", "-o", "json", &format!("s3://{bucket}/etcd"), "--endpoint", &moto.url()]);
+        command.args(["--region", "us-east-1", "--path-style", "true"]);
+        command.env("AWS_ACCESS_KEY_ID", "key").env("AWS_SECRET_ACCESS_KEY", "secret");
+        read(command.output().unwrap())
+    };
+    let found = at("there");
+    found.require_nothing_broken();
+    for check in
+        ["reach", "put", "list", "get", "put-if-absent", "put-if-unchanged", "upload", "give-up", "delete", "clock"]
+    {
+        found.require("store", check, "ok");
+    }
+    found.require("archive", "open", "ok");
+    at("missing").require_broken("store", "reach", "make the bucket");
+}
+
+#[test]
+fn what_cannot_be_reached_is_told_within_its_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let nobody = Port::reserve();
+    let found = examine(&[text(&folder.path().join("missing")), "--endpoints", &nobody.url()]);
+    found.require_broken("store", "settings", "");
+    found.require_broken("etcd", "reach", "--endpoints");
+    found.require("machine", "files", "ok");
+    assert_eq!(refloat(&["doctor"]).status.code(), Some(2));
+}
