@@ -9,6 +9,7 @@ mod cluster;
 pub(crate) mod observe;
 mod plan;
 mod replace;
+pub mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -148,6 +149,11 @@ impl Care {
     pub async fn defragment_now(&mut self) -> Result<(), RpcError> {
         self.memory.due = self.members.observe().await?.ids_with_a_vote();
         Ok(())
+    }
+
+    /// When the schedule wants all members defragmented next.
+    pub fn next_due(&self) -> Option<Timestamp> {
+        self.next_due
     }
 
     /// Whether a round of defragmentation is not through yet.

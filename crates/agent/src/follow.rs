@@ -89,6 +89,8 @@ pub struct Follower {
     pub replaces: bool,
     /// The right to write.
     pub right: watch::Receiver<Right>,
+    /// Whether it is any use here.
+    pub wanted: watch::Sender<bool>,
     /// What is told.
     pub progress: Progress,
 }
@@ -96,6 +98,8 @@ pub struct Follower {
 /// How long is waited after something went wrong, before it is tried again.
 const PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+/// Whoever waits for a member looks for one at least so often.
+const LONGEST_LOOK: Duration = Duration::from_secs(2);
 
 impl Follower {
     /// Follows until it is told to stop: then what was seen is sealed, and delivered if the store takes it in time.
@@ -104,6 +108,9 @@ impl Follower {
         // Whoever has followed a cluster until it became another, knows that this one takes its place.
         let mut replaces = self.replaces;
         while !stop.is_told() {
+            if self.wait_for_something_to_write(&mut orders, &mut stop).await.is_none() {
+                return;
+            }
             let Some(epoch) = self.wait_for_right(&mut orders, &mut stop).await else { return };
             let end = match Session::begin(&self, epoch, replaces).await {
                 Ok(session) => {
@@ -117,7 +124,7 @@ impl Follower {
                 End::Overtaken => self.progress.trouble("another agent has been writing since"),
                 End::Failed(error) => {
                     replaces |= error.shows_another_history();
-                    self.progress.trouble(in_one_line(&error));
+                    self.progress.failed(error.kind(), in_one_line(&error));
                     self.progress.does(Doing::Waiting);
                     if order::refuse_during(pause, &mut orders, &in_one_line(&error), &mut stop).await.is_break() {
                         return;
@@ -126,6 +133,29 @@ impl Follower {
                 }
             }
         }
+    }
+
+    /// Waits until there is a member to follow, or something sealed to be delivered. Nothing if it is time to stop.
+    async fn wait_for_something_to_write(&self, orders: &mut mpsc::Receiver<Order>, stop: &mut Stop) -> Option<()> {
+        let mut pause = PAUSE;
+        while self.spool.fill().borrow().objects == 0 {
+            let why = match self.live.look().await {
+                Ok(sight) => match choose::choose(&sight, None, None) {
+                    Ok(_) => break,
+                    Err(nobody) => nobody.to_string(),
+                },
+                Err(trouble) => trouble.to_string(),
+            };
+            self.wanted.send_replace(false);
+            self.progress.does(Doing::Waiting);
+            self.progress.trouble(why.clone());
+            if order::refuse_during(pause, orders, &why, stop).await.is_break() {
+                return None;
+            }
+            pause = (pause * 2).min(LONGEST_LOOK);
+        }
+        self.wanted.send_replace(true);
+        Some(())
     }
 
     /// Waits until the right to write is ours. Nothing if it is time to stop.
@@ -144,6 +174,7 @@ impl Follower {
                     self.progress.trouble(why.clone());
                     why.clone()
                 }
+                Right::LeftToOthers => "the right to write was left to others".into(),
                 Right::Unknown => "the right to write has not been asked for yet".into(),
             };
             tokio::select! {

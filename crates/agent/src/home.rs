@@ -16,6 +16,7 @@ use archive::sealing::NoKeys;
 use archive::{Cluster, Error};
 use jiff::Timestamp;
 use store::Store;
+use store::counting::Counting;
 use tokio::runtime::Handle;
 
 /// One cluster's archive at its place.
@@ -31,6 +32,8 @@ pub struct Home {
     pub archive_key: Option<WritingKey>,
     /// The folder for scratch files.
     pub scratch: PathBuf,
+    /// What the store is asked.
+    pub asked: Arc<Counting>,
     runtime: Handle,
 }
 
@@ -44,6 +47,8 @@ impl Home {
         scratch: &Path,
         now: Timestamp,
     ) -> Result<Self, Error> {
+        let asked = Arc::new(Counting::new(store));
+        let store: Arc<dyn Store> = Arc::clone(&asked) as _;
         let (place, which) = (Arc::clone(&store), Which { cluster: name.map(str::to_owned), layout: None });
         let handle = Handle::current();
         let found = blocking(move || match Archive::open(place, handle, &which, Arc::new(NoKeys)) {
@@ -58,14 +63,15 @@ impl Home {
                 let folder = format!("{}/", cluster.name);
                 let note = ClusterNote { format: FORMAT, cluster, made: now, program: PROGRAM.into() };
                 match found_cluster(&*store, &folder, &note).await {
-                    Ok(found) => found.cluster,
-                    // Agents that begin together look for it together: another one has made it since we looked.
+                    Ok(founded) => founded.cluster,
+                    // Another agent made it a moment ago. Whether it is of the same cluster is seen before anything is written.
                     Err(Error::Fence(FenceError::OtherCluster { theirs, ours })) if theirs.name == ours.name => theirs,
                     Err(error) => return Err(error),
                 }
             }
         };
-        Ok(Self { store, cluster, keyring, archive_key: None, scratch: scratch.into(), runtime: Handle::current() })
+        let (scratch, runtime) = (scratch.into(), Handle::current());
+        Ok(Self { store, cluster, keyring, archive_key: None, scratch, asked, runtime })
     }
 
     /// The folder that it is in, with a slash at its end.

@@ -5,10 +5,10 @@
 //! - [`stop`]: being told to stop
 //! - [`follow`]: every change from etcd to the archive
 //! - [`backup`]: one full, now
-//! - [`blind`]: the right to write is given up where nothing is heard of the cluster
 //! - [`report`]: what is told of all that
 //! - [`sidecar`]: how it answers in the published protocol; [`http`], [`metrics`]: how it is asked
-//! - [`upkeep`]: merging, proving and pruning, from time to time
+//! - [`upkeep`]: merging, proving, drilling and pruning, from time to time; [`care`]: the cluster itself
+//! - [`member`]: the member beside it, and its data directory
 //! - [`start`]: before a member starts; [`drill`]: a point restored and booted
 //! - [`care`]: members in good order, by a [`schedule`]; [`doctor`]: everything tried beforehand
 //! - [`standalone`]: an etcd of our own, looked after
@@ -17,13 +17,13 @@
 #![forbid(unsafe_code)]
 
 pub mod backup;
-pub mod blind;
 pub mod care;
 pub mod doctor;
 pub mod drill;
 pub mod follow;
 pub mod home;
 pub mod http;
+pub mod member;
 pub mod metrics;
 pub mod pen;
 pub mod report;

@@ -1,16 +1,15 @@
-//! The right to write, held for as long as the agent lives.
+//! The right to write, held for as long as the agent has something to write.
 //!
 //! It is got when nobody else has it, renewed well before it ends, and got again when it was lost. Whoever writes looks
-//! at it before something is sent and again when the store has acknowledged it.
+//! at it before something is sent and again when the store has acknowledged it. An agent that can follow nobody leaves it
+//! to others: one of them may reach the cluster, and a member that is brought back may know that nobody writes.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use archive::Error;
-use archive::error::in_one_line;
 use archive::fence::{Acquire, Candidate, Fence, FenceError, Gate, Permit, Terms, Tick};
 use archive::identity::Epoch;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::home::Home;
@@ -22,6 +21,8 @@ pub enum Right {
     /// It has not been asked for yet.
     #[default]
     Unknown,
+    /// It is left to others, as long as there is nothing to write here.
+    LeftToOthers,
     /// It is ours while the permit holds.
     Ours(Permit),
     /// Somebody else's.
@@ -51,45 +52,26 @@ impl Right {
 /// A task that holds the right to write. Dropped, it is not renewed any more, and ends by itself.
 pub struct Pen {
     right: watch::Receiver<Right>,
-    aside: Arc<Notify>,
     stop: Stopper,
     task: JoinSet<Result<(), Error>>,
 }
 
-/// Asks for the right to be given up for a while, for others who may do more with it.
-#[derive(Debug, Clone)]
-pub struct Aside(Arc<Notify>);
-
-impl Aside {
-    /// Asks. If the right is not ours, it is not asked for either for that while.
-    pub fn ask(&self) {
-        self.0.notify_waiters();
-    }
-}
-
-/// What is told while it is given up.
-const ASIDE: &str = "the cluster cannot be followed from here, so others may write";
 /// How long a store that does not answer is left alone.
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl Pen {
-    /// Begins to ask for it.
-    pub fn take_up(home: Home, me: Candidate, terms: Terms, highest: Epoch) -> Self {
+    /// Asks for it as long as it is `wanted`.
+    pub fn take_up(home: Home, me: Candidate, terms: Terms, highest: Epoch, wanted: watch::Receiver<bool>) -> Self {
         let (told, right) = watch::channel(Right::Unknown);
-        let (stop, aside) = (Stopper::default(), Arc::new(Notify::new()));
+        let stop = Stopper::default();
         let mut task = JoinSet::new();
-        task.spawn(hold(home, me, terms, highest, told, Arc::clone(&aside), stop.stop_signal()));
-        Self { right, aside, stop, task }
+        task.spawn(hold(home, me, terms, highest, wanted, told, stop.stop_signal()));
+        Self { right, stop, task }
     }
 
     /// What there is of it, whenever that changes.
     pub fn right(&self) -> watch::Receiver<Right> {
         self.right.clone()
-    }
-
-    /// What asks for the right to be given up for a while.
-    pub fn aside(&self) -> Aside {
-        Aside(Arc::clone(&self.aside))
     }
 
     /// Gives it up, so that the next one need not wait.
@@ -107,19 +89,26 @@ async fn hold(
     me: Candidate,
     terms: Terms,
     mut highest: Epoch,
+    mut wanted: watch::Receiver<bool>,
     told: watch::Sender<Right>,
-    aside: Arc<Notify>,
     mut stop: Stop,
 ) -> Result<(), Error> {
     let folder = home.folder();
     loop {
+        tokio::select! {
+            () = becomes(&mut wanted, true) => {}
+            () = stop.told() => return Ok(()),
+        }
         let mut gate = Gate::new(&*home.store, &folder, Fence::new(me.clone(), terms, highest))?;
         // One gate for as long as it can be: how long a claim stands unchanged is what it has seen itself.
         let lost = loop {
             let end = tokio::select! {
                 end = hold_once(&mut gate, &told, &mut highest) => end,
-                () = aside.notified() => break None,
                 () = stop.told() => return gate.release().await,
+                () = becomes(&mut wanted, false) => {
+                    tell(&told, Right::LeftToOthers);
+                    break None;
+                }
             };
             match end {
                 Ok(()) => {}
@@ -137,15 +126,11 @@ async fn hold(
             }
         };
         let Some(lost) = lost else {
-            tell(&told, Right::Untold { why: ASIDE.into() });
+            // A claim that could not be taken back ends by itself.
             if let Err(error) = gate.release().await {
-                tracing::warn!(error = in_one_line(&error), "the right to write was not given up, and ends by itself");
+                tracing::debug!(%error, "the right to write ends by itself");
             }
-            tokio::select! {
-                // Whoever stands by looks more often than that.
-                () = tokio::time::sleep(terms.lasts / 2) => continue,
-                () = stop.told() => return Ok(()),
-            }
+            continue;
         };
         match lost {
             FenceError::Lost { by } => tell(&told, Right::Theirs { holder: by.holder, epoch: by.epoch }),
@@ -158,6 +143,13 @@ async fn hold(
             }
             lost => tell(&told, Right::Untold { why: lost.to_string() }),
         }
+    }
+}
+
+/// Waits until `wanted` is `what`; for ever if nobody can change it any more.
+async fn becomes(wanted: &mut watch::Receiver<bool>, what: bool) {
+    if wanted.wait_for(|wanted| *wanted == what).await.is_err() {
+        std::future::pending::<()>().await;
     }
 }
 

@@ -1,5 +1,7 @@
 //! What an agent tells of everything: one document, put together of what each part tells.
 
+mod findings;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,8 +9,8 @@ use std::time::Duration;
 use api::points::Proof;
 use api::restore::Restoring;
 use api::status::{
-    Agent, Capture, CaptureState, Cluster, Destination, Finding, Health, MAX_SAMPLES, Member, Outcome, Reached,
-    Recoverable, Role, Sample, Severity, Spool, Status, Task, Trouble, Upkeep, Verdict,
+    Agent, Capture, CaptureState, Cluster, Destination, Health, MAX_SAMPLES, Member, Outcome, Reached, Recoverable,
+    Role, Sample, Spool, Status, Task, Trouble, Upkeep, Verdict,
 };
 use archive::proof::Level;
 use etcd_data::Revision;
@@ -16,11 +18,13 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 use tokio::time::interval;
 
+use crate::care::turns;
 use crate::follow::live::{MemberSight, Sight};
 use crate::follow::progress::{Doing, Mark, Standing};
 use crate::follow::spool::Fill;
 use crate::follow::{Rhythm, choose};
 use crate::home::Home;
+use crate::member::Prepared;
 use crate::pen::Right;
 use crate::stop::Stop;
 use crate::upkeep;
@@ -43,6 +47,10 @@ pub struct Reporter {
     pub upkeep: watch::Receiver<upkeep::Told>,
     /// A restore that somebody ordered.
     pub restoring: watch::Receiver<Option<Restoring>>,
+    /// The care that is taken of the cluster.
+    pub care: watch::Receiver<turns::Told>,
+    /// How the data directory beside the agent is.
+    pub prepared: watch::Receiver<Prepared>,
 }
 
 /// How often it is told, if nothing changes.
@@ -84,6 +92,8 @@ impl Reporter {
             fill: *self.fill.borrow(),
             right: self.right.borrow().clone(),
             upkeep: self.upkeep.borrow().clone(),
+            care: self.care.borrow().clone(),
+            prepared: self.prepared.borrow().clone(),
         }
     }
 }
@@ -95,6 +105,8 @@ struct Heard {
     fill: Fill,
     right: Right,
     upkeep: upkeep::Told,
+    care: turns::Told,
+    prepared: Prepared,
 }
 
 impl Heard {
@@ -108,7 +120,7 @@ impl Heard {
             version: sight.and_then(|sight| sight.version.clone()),
         };
         let recoverable = self.recoverable(now, &reporter.rhythm);
-        let findings = self.findings(&recoverable);
+        let findings = findings::of(self, &recoverable);
         Status {
             now,
             agent: reporter.agent.clone(),
@@ -118,7 +130,7 @@ impl Heard {
             capture: self.capture(&reporter.rhythm, &samples),
             destinations: vec![self.destination(home)],
             upkeep: self.upkeep(),
-            doing: Vec::new(),
+            doing: self.doing(),
             restoring: reporter.restoring.borrow().clone(),
             findings,
             samples,
@@ -184,7 +196,7 @@ impl Heard {
         let (holder, epoch) = match &self.right {
             Right::Ours(permit) => (Some("this agent".to_owned()), Some(permit.epoch().0)),
             Right::Theirs { holder, epoch } => (Some(holder.clone()), Some(epoch.0)),
-            Right::Unknown | Right::Untold { .. } => (None, None),
+            Right::Unknown | Right::LeftToOthers | Right::Untold { .. } => (None, None),
         };
         let is_stuck = self.fill.objects > 1 && standing.trouble.is_some();
         let state = match standing.doing {
@@ -236,67 +248,39 @@ impl Heard {
     }
 
     fn upkeep(&self) -> Upkeep {
-        let upkeep::Told { merge, verify, compare, prune, .. } = &self.upkeep;
+        let upkeep::Told { merge, verify, compare, prune, drill, .. } = &self.upkeep;
+        let turns::Told { defragmented, next_defragmentation, .. } = &self.care;
         Upkeep {
             merge: task(merge),
             verify: task(verify),
             anchor: task(compare),
             prune: task(prune),
+            drill: task(drill),
+            defragment: Task {
+                running_since: None,
+                last: defragmented.as_ref().map(outcome),
+                next: *next_defragmentation,
+            },
             ..Upkeep::default()
         }
     }
 
-    fn findings(&self, recoverable: &Recoverable) -> Vec<Finding> {
-        let mut findings = Vec::new();
-        if let Some(differing) = &self.standing.differing {
-            findings.push(Finding {
-                severity: Severity::Critical,
-                place: "the cluster".into(),
-                what: differing.clone(),
-                remedy: Some(
-                    "find out which member agrees with the archive (`refloat verify --deep`), and replace the other"
-                        .into(),
-                ),
-                since: None,
-            });
-        }
-        findings.extend(self.upkeep.findings.iter().map(|(place, what)| Finding {
-            severity: Severity::Critical,
-            place: place.clone(),
-            what: what.clone(),
-            remedy: Some("`refloat verify` tells what can still be restored".into()),
-            since: None,
-        }));
-        if let Recoverable { verdict: Verdict::Late, why_not: Some(what), until, .. } = recoverable {
-            findings.push(Finding {
-                severity: Severity::Critical,
-                place: "capture".into(),
-                what: what.clone(),
-                remedy: None,
-                since: *until,
-            });
-        } else if let Some(trouble) = &self.standing.trouble {
-            findings.push(Finding {
-                severity: Severity::Warning,
-                place: "capture".into(),
-                what: trouble.what.clone(),
-                remedy: None,
-                since: Some(trouble.since),
-            });
-        }
-        let members = self.standing.sight.iter().flat_map(|sight| &sight.members);
-        findings.extend(members.filter_map(|member| {
-            let answer = member.answer.as_ref().err()?;
-            Some(Finding {
-                severity: Severity::Warning,
-                place: choose::called(member),
-                what: format!("it does not answer: {answer}"),
-                remedy: None,
-                since: None,
-            })
-        }));
-        findings.sort_by_key(|finding| finding.severity);
-        findings
+    fn doing(&self) -> Vec<api::status::Doing> {
+        let upkeep::Told { merge, verify, compare, prune, drill, .. } = &self.upkeep;
+        let works = [
+            (merge, "merging deltas"),
+            (verify, "reading back what is new"),
+            (compare, "rebuilding what members answered about"),
+            (prune, "deleting what no rule keeps"),
+            (drill, "bringing up the newest point in an etcd of its own"),
+        ];
+        let works = works.into_iter().filter_map(|(work, what)| Some((what.to_owned(), work.running_since?)));
+        let preparing = match &self.prepared {
+            Prepared::Preparing { since, what } => Some((format!("preparing the data directory: {what}"), *since)),
+            _ => None,
+        };
+        let all = preparing.into_iter().chain(works);
+        all.map(|(what, since)| api::status::Doing { what, since, done: None }).collect()
     }
 }
 
@@ -310,15 +294,15 @@ fn proof(level: Level) -> Proof {
 }
 
 fn task(standing: &upkeep::Standing) -> Task {
-    Task {
-        running_since: standing.running_since,
-        last: standing.last.as_ref().map(|last| Outcome {
-            at: last.at,
-            took_seconds: last.took.as_secs_f64(),
-            succeeded: last.result.is_ok(),
-            what: last.result.clone().unwrap_or_else(|why| why),
-        }),
-        next: standing.next,
+    Task { running_since: standing.running_since, last: standing.last.as_ref().map(outcome), next: standing.next }
+}
+
+fn outcome(last: &upkeep::Outcome) -> Outcome {
+    Outcome {
+        at: last.at,
+        took_seconds: last.took.as_secs_f64(),
+        succeeded: last.result.is_ok(),
+        what: last.result.clone().unwrap_or_else(|why| why),
     }
 }
 

@@ -11,17 +11,20 @@ use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use crate::blind;
+use crate::care::Care;
+use crate::care::turns::{self, Turns};
 use crate::follow::live::Live;
 use crate::follow::order::Order;
 use crate::follow::progress::{Progress, Standing};
 use crate::follow::spool::{Spool, SpoolError};
 use crate::follow::{Follower, Rhythm};
 use crate::home::Home;
+use crate::member::Prepared;
 use crate::metrics::Metrics;
 use crate::pen::Pen;
 use crate::report::Reporter;
 use crate::sidecar::Sidecar;
+use crate::start::OnItsWay;
 use crate::stop::Stopper;
 use crate::upkeep::{Schedule, Told, Upkeep};
 
@@ -41,6 +44,10 @@ pub struct Settings {
     pub replaces: bool,
     /// How a restore goes that somebody ordered.
     pub restoring: watch::Receiver<Option<Restoring>>,
+    /// The care of the cluster, if any is taken.
+    pub care: Option<Care>,
+    /// How the data directory beside it is.
+    pub prepared: watch::Receiver<Prepared>,
 }
 
 /// An agent that runs.
@@ -53,6 +60,10 @@ pub struct Agent {
     pub status: watch::Receiver<Arc<Status>>,
     /// Where following is.
     pub standing: watch::Receiver<Standing>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// What is sealed on this machine and not in the archive yet.
+    pub on_its_way: OnItsWay,
     pen: Pen,
     stopper: Stopper,
     following: JoinSet<()>,
@@ -65,46 +76,51 @@ const ORDERS: usize = 16;
 impl Agent {
     /// Begins to follow `live` into the archive at `home`.
     pub fn begin(live: Arc<dyn Live>, home: Home, settings: Settings) -> Result<Self, SpoolError> {
-        let Settings { name, rhythm, schedule, terms, spool, replaces, restoring } = settings;
+        let Settings { name, rhythm, schedule, terms, spool, replaces, restoring, care, prepared } = settings;
         let spool = Arc::new(Spool::open(&spool)?);
         let me = Candidate { cluster: home.cluster.clone(), holder: name.clone(), instance: Instance(rand::random()) };
-        let pen = Pen::take_up(home.clone(), me, terms, Epoch(0));
-        let progress = Progress::default();
+        let (wanted, is_wanted) = watch::channel(false);
+        let pen = Pen::take_up(home.clone(), me, terms, Epoch(0), is_wanted);
+        let metrics = Arc::new(Metrics::new());
+        let progress = Progress::counted_by(Arc::clone(&metrics));
         let (stopper, standing, fill) = (Stopper::default(), progress.standing(), spool.fill());
         let (orders, taken) = mpsc::channel(ORDERS);
-        let follower = Follower { live, home: home.clone(), spool, rhythm, replaces, right: pen.right(), progress };
+        let (home_too, right) = (home.clone(), pen.right());
+        let follower = Follower { live, home: home_too, spool, rhythm, replaces, right, wanted, progress };
         let mut following = JoinSet::new();
         following.spawn(follower.follow(taken, stopper.stop_signal()));
 
         let mut beside = JoinSet::new();
-        beside.spawn(blind::stand_aside(
-            standing.clone(),
-            pen.right(),
-            pen.aside(),
-            terms.lasts,
-            stopper.stop_signal(),
-        ));
         let (told, upkeep) = watch::channel(Told::default());
         if let Some(schedule) = schedule {
-            let keeper = Upkeep { home: home.clone(), schedule, right: pen.right(), told };
+            let (home, right, metrics) = (home.clone(), pen.right(), Arc::clone(&metrics));
+            let keeper = Upkeep { home, schedule, right, told, metrics };
             beside.spawn(keeper.keep_up(stopper.stop_signal()));
+        }
+        let (told, cared) = watch::channel(turns::Told::default());
+        if let Some(care) = care {
+            let (right, standing) = (pen.right(), standing.clone());
+            let turns = Turns { care, right, standing, told, metrics: Arc::clone(&metrics) };
+            beside.spawn(turns.take(stopper.stop_signal()));
         }
         let about = About { name, version: env!("CARGO_PKG_VERSION").into(), began: Timestamp::now() };
         let cluster = Cluster { name: home.cluster.name.clone(), ..Cluster::default() };
         let (reported, status) = watch::channel(Arc::new(Status::beginning(about.clone(), cluster)));
-        let right = pen.right();
+        let on_its_way = OnItsWay { fill: fill.clone(), right: pen.right() };
         let reporter = Reporter {
             agent: about,
             home: home.clone(),
             rhythm,
             standing: standing.clone(),
             fill,
-            right,
+            right: pen.right(),
             upkeep,
             restoring,
+            care: cared,
+            prepared,
         };
         beside.spawn(reporter.report(reported, stopper.stop_signal()));
-        Ok(Self { home, orders, status, standing, pen, stopper, following, beside })
+        Ok(Self { home, orders, status, standing, metrics, on_its_way, pen, stopper, following, beside })
     }
 
     /// What answers for it in the published protocol.
@@ -114,7 +130,7 @@ impl Agent {
             orders: self.orders.clone(),
             status: self.status.clone(),
             standing: self.standing.clone(),
-            metrics: Arc::new(Metrics::new()),
+            metrics: Arc::clone(&self.metrics),
         }
     }
 

@@ -148,6 +148,7 @@ impl Snapshots for Sidecar {
     }
 
     fn metrics(&self) -> String {
+        self.metrics.store_asked(self.home.store.place(), &self.home.asked.take());
         self.metrics.render(&self.status.borrow())
     }
 }

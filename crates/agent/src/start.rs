@@ -35,9 +35,12 @@ use etcd_data::restore::{RestoreError, settle_leftovers};
 use etcd_rpc::{Access, Endpoint, Member};
 use jiff::Timestamp;
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
+use crate::follow::spool::Fill;
+use crate::pen::Right;
 use archived::{ArchivePlace, Look, Sight};
 use decision::{Decision, From, Reason, Restore};
 use directory::Depth;
@@ -72,6 +75,27 @@ pub struct Setup {
     pub access: Access,
     /// Where what has to be on this machine meanwhile is kept; beside the data directory if not given.
     pub scratch: Option<PathBuf>,
+    /// What is sealed on this machine and not in the archive yet, if somebody takes it there.
+    pub on_its_way: Option<OnItsWay>,
+}
+
+/// What is sealed on this machine and not in the archive yet.
+#[derive(Debug, Clone)]
+pub struct OnItsWay {
+    /// How much it is.
+    pub fill: watch::Receiver<Fill>,
+    /// The right to write. Where another agent has it, that one has taken all of this from the cluster itself.
+    pub right: watch::Receiver<Right>,
+}
+
+impl OnItsWay {
+    /// How many deltas the archive is about to get.
+    fn deltas(&self) -> usize {
+        match &*self.right.borrow() {
+            Right::Theirs { .. } => 0,
+            _ => self.fill.borrow().objects,
+        }
+    }
 }
 
 /// What was seen, and what is to be done about it.
@@ -184,6 +208,13 @@ impl Start {
         };
         let is_kept = matches!(directory, Directory::Sound(_)) || matches!(others, Others::Quorum(_));
         let look = if is_kept { Look::Names } else { Look::Objects };
+        if let (Look::Objects, Some(on_its_way)) = (look, &self.setup.on_its_way)
+            && on_its_way.deltas() > 0
+        {
+            // What was sealed last is not there yet: restored now, the archive would give less than there is.
+            let why = format!("{} sealed deltas are on their way to it from this machine", on_its_way.deltas());
+            return Sight { archived: Archived::Away { why }, claim: None };
+        }
         let (cluster, scratch) = (self.setup.place.cluster.clone(), self.scratch());
         let runtime = Handle::current();
         let looking = spawn_blocking(move || archive.look(&runtime, &cluster, look, &scratch, Timestamp::now()));

@@ -28,6 +28,11 @@ impl Stop {
         *self.0.borrow()
     }
 
+    /// The same, for whoever asks now and then.
+    pub fn told_so_far(&self) -> watch::Receiver<bool> {
+        self.0.clone()
+    }
+
     /// Waits until it is told; for ever if nobody can tell any more.
     pub async fn told(&mut self) {
         if self.0.wait_for(|told| *told).await.is_err() {

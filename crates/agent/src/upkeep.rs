@@ -1,30 +1,39 @@
-//! What is done to the archive from time to time: merging, proving, pruning.
+//! What is done to the archive from time to time: merging, proving, drilling, pruning.
 //!
 //! One after the other, and only while the right to write is ours. Each step plans anew from what is listed then, so
 //! whatever a step left undone is due again at the next one.
 
 use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use archive::Error;
 use archive::archive::Archive;
 use archive::check::{Anchors, CheckPlan, Checking, Choice};
 use archive::error::in_one_line;
 use archive::merge_plan::MergePolicy;
-use archive::plan::Known;
+use archive::plan::{Known, PlanError, RestorePlan, Wanted};
 use archive::proof::Level;
 use archive::proven::ProvenPoint;
+use archive::prune::Gone;
 use archive::retention::{Generations, Policy, Rule};
+use archive::{At, Error};
 use jiff::{SignedDuration, Timestamp};
+use store::Key;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use crate::home::Home;
+use crate::drill::scheduled::drill;
+use crate::drill::{DrillError, Etcd};
+use crate::home::{Home, blocking};
+use crate::metrics::{Metrics, SnapshotKind};
 use crate::pen::Right;
+use crate::schedule;
 use crate::stop::Stop;
 
 /// What is done when.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Schedule {
     /// When deltas are merged.
     pub merging: MergePolicy,
@@ -38,6 +47,17 @@ pub struct Schedule {
     pub retention: Policy,
     /// How often the rest is deleted; nothing if never.
     pub prune_every: Option<Duration>,
+    /// When the newest point is brought up in an etcd of its own; nothing if never.
+    pub drilling: Option<Drilling>,
+}
+
+/// Drills on a schedule.
+#[derive(Debug, Clone)]
+pub struct Drilling {
+    /// When.
+    pub at: schedule::Schedule,
+    /// With which etcd.
+    pub etcd: Etcd,
 }
 
 impl Default for Schedule {
@@ -52,6 +72,7 @@ impl Default for Schedule {
             compare_every: Duration::from_secs(6 * 3600),
             retention: Policy { rules, ..Policy::default() },
             prune_every: Some(Duration::from_secs(3600)),
+            drilling: None,
         }
     }
 }
@@ -67,6 +88,29 @@ pub enum Work {
     Compare,
     /// Deleting what no rule keeps.
     Prune,
+    /// Bringing up the newest point in an etcd of its own.
+    Drill,
+}
+
+/// When one kind of work is due.
+#[derive(Debug, Clone)]
+enum When {
+    Every(Duration),
+    At(schedule::Schedule),
+}
+
+impl When {
+    /// The next time after now; nothing if there is none.
+    fn next(&self) -> Option<Instant> {
+        match self {
+            Self::Every(span) => Some(Instant::now() + *span),
+            Self::At(schedule) => {
+                let now = Timestamp::now();
+                let ahead = schedule.next_after(now)?.duration_since(now);
+                Some(Instant::now() + Duration::try_from(ahead).unwrap_or_default())
+            }
+        }
+    }
 }
 
 /// How a kind of work went last.
@@ -102,6 +146,8 @@ pub struct Told {
     pub compare: Standing,
     /// Pruning.
     pub prune: Standing,
+    /// Drilling.
+    pub drill: Standing,
     /// The newest proven point of each level that was reached, the least proven first.
     pub proven: Vec<(ProvenPoint, Option<Timestamp>)>,
     /// What is wrong with the archive, as the last check of each kind found: a place and what.
@@ -118,6 +164,7 @@ impl Told {
             Work::Verify => &mut self.verify,
             Work::Compare => &mut self.compare,
             Work::Prune => &mut self.prune,
+            Work::Drill => &mut self.drill,
         }
     }
 }
@@ -132,49 +179,48 @@ pub struct Upkeep {
     pub right: watch::Receiver<Right>,
     /// What is told.
     pub told: watch::Sender<Told>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
 }
 
 impl Upkeep {
     /// Does what is due, until it is told to stop.
     pub async fn keep_up(self, mut stop: Stop) {
         let Schedule { merge_every, verify_every, compare_every, prune_every, .. } = self.schedule;
+        let drilled_at = self.schedule.drilling.as_ref().map(|drilling| When::At(drilling.at.clone()));
         // What was new before comes first: an agent that starts often must not put it off each time.
         let begin = Instant::now();
         let soon = |every: Duration| begin + every.min(Duration::from_secs(20));
-        let mut due: Vec<(Instant, Work, Duration)> = vec![
-            (soon(merge_every), Work::Merge, merge_every),
-            (soon(verify_every), Work::Verify, verify_every),
-            (begin + compare_every.min(Duration::from_secs(120)), Work::Compare, compare_every),
+        let mut due: Vec<(Instant, Work, When)> = vec![
+            (soon(merge_every), Work::Merge, When::Every(merge_every)),
+            (soon(verify_every), Work::Verify, When::Every(verify_every)),
+            (begin + compare_every.min(Duration::from_secs(120)), Work::Compare, When::Every(compare_every)),
         ];
-        due.extend(prune_every.map(|every| (begin + every, Work::Prune, every)));
+        due.extend(prune_every.map(|every| (begin + every, Work::Prune, When::Every(every))));
+        due.extend(drilled_at.and_then(|when| Some((when.next()?, Work::Drill, when))));
         loop {
             due.sort_by_key(|(at, ..)| *at);
             self.told.send_modify(|told| due.iter().for_each(|(at, work, _)| told.of(*work).next = Some(time_of(*at))));
-            let Some(&(at, work, every)) = due.first() else { return };
+            let Some((at, work, _)) = due.first() else { return };
             tokio::select! {
-                () = sleep_until(at) => {}
+                () = sleep_until(*at) => {}
                 () = stop.told() => return,
             }
             if self.right.borrow().permit().is_some() {
-                self.do_one(work).await;
+                self.do_one(*work, &stop).await;
             }
-            if let Some(first) = due.first_mut() {
-                first.0 = Instant::now() + every;
-            }
+            let (_, work, when) = due.remove(0);
+            due.extend(when.next().map(|next| (next, work, when)));
         }
     }
 
-    async fn do_one(&self, work: Work) {
+    async fn do_one(&self, work: Work, stop: &Stop) {
         let (began, clock) = (Instant::now(), Timestamp::now());
         self.told.send_modify(|told| told.of(work).running_since = Some(clock));
-        let (schedule, told) = (self.schedule.clone(), self.told.clone());
-        let done = self.home.with(move |archive, home| match work {
-            Work::Merge => merge(archive, home, &schedule.merging),
-            Work::Verify => verify(archive, home, None, &told),
-            Work::Compare => verify(archive, home, Some(Anchors::Newest), &told),
-            Work::Prune => prune(archive, home, &schedule.retention),
-        });
-        let result = done.await.map_err(|error| in_one_line(&error));
+        let result = match (work, &self.schedule.drilling) {
+            (Work::Drill, Some(drilling)) => self.drill(&drilling.etcd, stop).await,
+            _ => self.work_through(work).await,
+        };
         match &result {
             Ok(what) => tracing::info!(?work, what, "upkeep"),
             Err(why) => tracing::warn!(?work, why, "upkeep failed"),
@@ -185,6 +231,46 @@ impl Upkeep {
             (standing.running_since, standing.last) = (None, Some(outcome));
         });
     }
+
+    async fn work_through(&self, work: Work) -> Result<String, String> {
+        let (schedule, told, metrics) = (self.schedule.clone(), self.told.clone(), Arc::clone(&self.metrics));
+        let done = self.home.with(move |archive, home| {
+            count_deltas(archive, &metrics)?;
+            match work {
+                Work::Merge => merge(archive, home, &schedule.merging, &metrics),
+                Work::Verify => verify(archive, home, None, &told),
+                Work::Compare => verify(archive, home, Some(Anchors::Newest), &told),
+                Work::Prune => prune(archive, &home.scratch, &schedule.retention, &metrics),
+                // It is not due where no etcd is given.
+                Work::Drill => Ok(String::new()),
+            }
+        });
+        done.await.map_err(|error| in_one_line(&error))
+    }
+
+    /// Brings up the newest point, and records that it came up.
+    async fn drill(&self, etcd: &Etcd, stop: &Stop) -> Result<String, String> {
+        let (home, etcd, told, stop) = (self.home.clone(), etcd.clone(), self.told.clone(), stop.told_so_far());
+        let (began, runtime) = (Instant::now(), Handle::current());
+        let drilled = blocking(move || {
+            let (archive, now) = (home.open().map_err(in_archive)?, Timestamp::now());
+            let (drilled, _) = drill(&archive, &At::Latest, &etcd, &home.scratch, &runtime, stop, now)?;
+            tell_proven(&home.open().map_err(in_archive)?, &told).map_err(in_archive)?;
+            Ok::<_, DrillError>(drilled)
+        });
+        let drilled = drilled.await;
+        // Nothing was shown by one that had to end, or that had nothing yet.
+        if !matches!(drilled, Err(DrillError::Interrupted)) {
+            self.metrics.drilled(began.elapsed(), drilled.is_ok());
+        }
+        let drilled = drilled.map_err(|error| in_one_line(&error))?;
+        let (revision, took) = (drilled.answers.hash.revision, drilled.took.all().as_secs_f64());
+        Ok(format!("etcd {} came up with revision {revision} in {took:.1} s", drilled.version))
+    }
+}
+
+fn in_archive(error: Error) -> DrillError {
+    DrillError::Record(Box::new(error))
 }
 
 fn time_of(at: Instant) -> Timestamp {
@@ -193,7 +279,7 @@ fn time_of(at: Instant) -> Timestamp {
 }
 
 /// Makes every delta and full that is due.
-fn merge(archive: &Archive, home: &Home, policy: &MergePolicy) -> Result<String, Error> {
+fn merge(archive: &Archive, home: &Home, policy: &MergePolicy, metrics: &Metrics) -> Result<String, Error> {
     let now = Timestamp::now();
     let plan = archive.due(policy, now)?;
     for merge in &plan.merges {
@@ -201,7 +287,11 @@ fn merge(archive: &Archive, home: &Home, policy: &MergePolicy) -> Result<String,
     }
     if let Some(full) = &plan.full {
         // What was merged just now is part of it.
-        archive.make_full(full, &home.writing(now))?;
+        let began = Instant::now();
+        let made = archive.make_full(full, &home.writing(now));
+        let published = made.is_ok().then_some((full.plan.target.unwrap_or_default().0, now));
+        metrics.snapshot(SnapshotKind::Full, began.elapsed(), published);
+        made?;
     }
     let deltas = match plan.merges.len() {
         0 => "nothing was due".into(),
@@ -235,11 +325,12 @@ fn verify(
         0 => format!("{} objects are as they should be", report.objects.len()),
         count => format!("{count} things are wrong in {} objects", report.objects.len()),
     };
-    tell_proven(archive, told, findings)?;
+    told.send_modify(|told| told.findings = findings);
+    tell_proven(archive, told)?;
     Ok(said)
 }
 
-fn tell_proven(archive: &Archive, told: &watch::Sender<Told>, findings: Vec<(String, String)>) -> Result<(), Error> {
+fn tell_proven(archive: &Archive, told: &watch::Sender<Told>) -> Result<(), Error> {
     let recorded = archive.proven()?;
     let known = Known::default();
     let mut proven = Vec::new();
@@ -253,17 +344,42 @@ fn tell_proven(archive: &Archive, told: &watch::Sender<Told>, findings: Vec<(Str
         (count, bytes) = (count + 1, bytes.saturating_add(entry.size_bytes));
     }
     told.send_modify(|told| {
-        (told.proven, told.findings, told.listed) = (proven, findings, Some((count, bytes)));
+        (told.proven, told.listed) = (proven, Some((count, bytes)));
     });
     Ok(())
 }
 
+/// What stands behind the newest full.
+fn count_deltas(archive: &Archive, metrics: &Metrics) -> Result<(), Error> {
+    let plan = match RestorePlan::choose(archive.catalogue(), &Wanted::default(), &Known::default()) {
+        Err(PlanError::NoFull) => return Ok(()),
+        plan => plan?,
+    };
+    let revisions = plan.deltas.iter().filter_map(|part| part.entry.changes());
+    let revisions = revisions.map(|range| (range.to.0 - range.from.0 + 1).unsigned_abs()).sum();
+    metrics.deltas_behind_the_full(plan.deltas.len() as u64, revisions);
+    Ok(())
+}
+
 /// Deletes what no rule keeps.
-fn prune(archive: &Archive, home: &Home, policy: &Policy) -> Result<String, Error> {
+fn prune(archive: &Archive, scratch: &Path, policy: &Policy, metrics: &Metrics) -> Result<String, Error> {
     let now = Timestamp::now();
-    let plan = archive.plan_prune(policy, now, &home.scratch)?;
+    let plan = archive.plan_prune(policy, now, scratch)?;
     let pruned = archive.prune(&plan, policy, now)?;
-    let gone = pruned.objects.iter().filter(|(_, gone)| matches!(gone, archive::prune::Gone::Deleted)).count();
+    let fulls: BTreeSet<&Key> =
+        archive.catalogue().entries().filter(|entry| entry.is_full()).map(|entry| &entry.key).collect();
+    let mut gone = 0;
+    for (key, outcome) in &pruned.objects {
+        let kind = if fulls.contains(key) { SnapshotKind::Full } else { SnapshotKind::Incr };
+        match outcome {
+            Gone::Deleted => {
+                gone += 1;
+                metrics.deleted(kind, true);
+            }
+            Gone::Failed(_) => metrics.deleted(kind, false),
+            _ => {}
+        }
+    }
     Ok(match gone {
         0 => "nothing was to go".into(),
         count => format!("deleted {count} objects that no rule keeps"),

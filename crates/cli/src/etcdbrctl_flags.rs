@@ -122,6 +122,10 @@ const ROWS: &[Row] = &[
     row("backoff-attempt-limit", None, Value, Ignored(RETRIES)),
     row("backoff-threshold-time", None, Value, Ignored(RETRIES)),
     row("server-port", Some('p'), Value, Made("listen", on_all_addresses)),
+    row("server-cert", None, Value, Same),
+    row("server-key", None, Value, Same),
+    row("data-dir", Some('d'), Value, Same),
+    row("defragmentation-schedule", None, Value, Called("defragment-at")),
     row("enable-profiling", None, Switch, Ignored("there is no profiler in it")),
     row(
         "use-etcd-wrapper",

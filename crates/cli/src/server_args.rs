@@ -2,9 +2,42 @@
 
 use std::path::PathBuf;
 
-use agent::http::{Guard, TokenFile};
+use agent::http::{ClientCertificate, Guard, Tls, TlsFiles, TokenFile};
 
 use crate::failure::Failure;
+
+/// What TLS is served with.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Who may ask")]
+pub struct TlsArgs {
+    /// Serve TLS with this certificate; it is read again when it changes
+    #[arg(long, value_name = "FILE", requires = "server_key")]
+    server_cert: Option<PathBuf>,
+    /// The key of that certificate
+    #[arg(long, value_name = "FILE", requires = "server_cert")]
+    server_key: Option<PathBuf>,
+    /// The authorities of client certificates: who shows one may change things
+    #[arg(long, value_name = "FILE", requires = "server_cert")]
+    client_ca: Option<PathBuf>,
+    /// Refuse whoever shows none
+    #[arg(long, requires = "client_ca")]
+    require_client_cert: bool,
+}
+
+impl TlsArgs {
+    /// What it is served with, if it is.
+    pub fn tls(&self) -> Result<Option<Tls>, Failure> {
+        let (Some(certificate), Some(key)) = (self.server_cert.clone(), self.server_key.clone()) else {
+            return Ok(None);
+        };
+        let client_certificate = match self.require_client_cert {
+            true => ClientCertificate::Required,
+            false => ClientCertificate::Asked,
+        };
+        let files = TlsFiles { certificate, key, client_ca: self.client_ca.clone(), client_certificate };
+        Tls::open(files).map(Some).map_err(|error| Failure::of(error.kind(), &error))
+    }
+}
 
 /// Who may ask what.
 #[derive(Debug, Clone, clap::Args)]

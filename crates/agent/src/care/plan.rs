@@ -51,6 +51,19 @@ pub enum Step {
 }
 
 impl Step {
+    /// What is done, for a person.
+    pub(super) fn told(&self, seen: &ClusterSeen) -> String {
+        let name = |member: &u64| seen.name(*member);
+        match self {
+            Step::UpdatePeerUrls { member, .. } => format!("telling where peers find {}", name(member)),
+            Step::Compact { revision } => format!("compacting what is before revision {revision}"),
+            Step::MoveLeader { from, to } => format!("moving the leadership from {} to {}", name(from), name(to)),
+            Step::Defragment { member, .. } => format!("defragmenting {}", name(member)),
+            Step::Disarm { .. } => "taking the alarms back".into(),
+            Step::Promote { member } => format!("giving the learner {} its vote", name(member)),
+        }
+    }
+
     /// Whether what comes after it may be done without it.
     pub(super) fn stands_alone(&self) -> bool {
         matches!(self, Step::UpdatePeerUrls { .. } | Step::MoveLeader { .. } | Step::Promote { .. })

@@ -14,6 +14,7 @@ use archive::{Cluster, Error};
 use etcd_data::bolt_file::BoltFile;
 use etcd_data::database::RevisionRange;
 use etcd_data::digest::{self, Digest};
+use etcd_data::error::kind_of;
 use etcd_data::records::TailRecord;
 use etcd_data::soundness::{self, Severity};
 use etcd_data::view::Horizon;
@@ -55,6 +56,18 @@ pub enum BaseError {
         /// What is wrong with it.
         what: String,
     },
+}
+
+impl BaseError {
+    /// What a caller may do about it.
+    pub fn kind(&self) -> etcd_data::Kind {
+        match self {
+            Self::Live(trouble) => trouble.kind(),
+            Self::Archive(error) => error.kind(),
+            Self::Scratch(error) => kind_of(error),
+            Self::Unsound { .. } => etcd_data::Kind::Corrupt,
+        }
+    }
 }
 
 /// What a full is to be of, and where it goes.

@@ -1,16 +1,18 @@
 //! Taking sealed deltas from the spool to the store, in order, each read back before it counts.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use archive::error::in_one_line;
 use archive::identity::Epoch;
 use archive::sending::{Parcel, SendError};
 use archive::{Error, Header};
+use etcd_data::Kind;
 use store::Key;
 use tokio::sync::watch;
 
 use crate::follow::spool::{Sealed, Spool};
 use crate::home::Home;
+use crate::metrics::{Metrics, SnapshotKind};
 use crate::pen::Right;
 
 /// Why nothing more is delivered.
@@ -47,6 +49,17 @@ pub struct Delivered {
     pub waiting: Option<String>,
 }
 
+impl Undelivered {
+    /// What a caller may do about it.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Overtaken | Self::Taken { .. } => Kind::Conflict,
+            Self::Damaged { .. } => Kind::Corrupt,
+            Self::Archive(error) => error.kind(),
+        }
+    }
+}
+
 const PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
@@ -57,6 +70,7 @@ pub async fn deliver(
     epoch: Epoch,
     mut right: watch::Receiver<Right>,
     told: &watch::Sender<Delivered>,
+    metrics: &Metrics,
 ) -> Undelivered {
     let mut fill = spool.fill();
     let mut pause = PAUSE;
@@ -75,7 +89,11 @@ pub async fn deliver(
             (None, _) if right.changed().await.is_err() => return Undelivered::Overtaken,
             (None, _) => continue,
         }
-        match send(home, spool, &next).await {
+        let began = Instant::now();
+        let sent = send(home, spool, &next).await;
+        let published = sent.is_ok().then_some((next.header.to.0, next.header.seen.1));
+        metrics.snapshot(SnapshotKind::Incr, began.elapsed(), published);
+        match sent {
             Ok(()) => {}
             Err(Sending::Ends(end)) => return end,
             Err(Sending::Fails(why)) => {

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use etcd_data::hash::HashKv;
-use etcd_data::{LeaseId, Revision};
+use etcd_data::{Kind, LeaseId, Revision};
 use futures::stream::BoxStream;
 
 /// A live cluster.
@@ -151,4 +151,15 @@ pub enum Trouble {
         /// Why.
         why: String,
     },
+}
+
+impl Trouble {
+    /// What a caller may do about it.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Compacted { .. } => Kind::Missing,
+            Self::Away { .. } => Kind::Unavailable,
+            Self::Refused { .. } => Kind::Denied,
+        }
+    }
 }

@@ -1,11 +1,16 @@
-//! What is told of following: where it is, and what stands in its way.
+//! What is told of following: where it is, what stands in its way, and what monitoring counts of it.
+
+use std::sync::Arc;
+use std::time::Instant;
 
 use archive::{Epoch, LineageId};
-use etcd_data::Revision;
+use etcd_data::{Kind, Revision};
 use jiff::Timestamp;
 use tokio::sync::watch;
 
+use crate::follow::base::{Base, BaseError};
 use crate::follow::live::Sight;
+use crate::metrics::{Metrics, SnapshotKind};
 
 /// What whoever follows does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -70,23 +75,33 @@ pub struct Standing {
 
 /// Telling it.
 #[derive(Debug, Clone)]
-pub struct Progress(watch::Sender<Standing>);
+pub struct Progress {
+    told: watch::Sender<Standing>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+}
 
 impl Default for Progress {
     fn default() -> Self {
-        Self(watch::Sender::new(Standing { since: Timestamp::now(), ..Standing::default() }))
+        Self::counted_by(Arc::default())
     }
 }
 
 impl Progress {
+    /// At its beginning; what happens is counted by `metrics`.
+    pub fn counted_by(metrics: Arc<Metrics>) -> Self {
+        let told = watch::Sender::new(Standing { since: Timestamp::now(), ..Standing::default() });
+        Self { told, metrics }
+    }
+
     /// What is told, whenever that changes.
     pub fn standing(&self) -> watch::Receiver<Standing> {
-        self.0.subscribe()
+        self.told.subscribe()
     }
 
     /// It does something else now.
     pub fn does(&self, doing: Doing) {
-        self.0.send_if_modified(|told| {
+        self.told.send_if_modified(|told| {
             let is_new = told.doing != doing;
             if is_new {
                 tracing::info!(doing = ?doing, "following");
@@ -105,10 +120,28 @@ impl Progress {
         });
     }
 
+    /// Counts a full that `taking` takes.
+    pub(crate) async fn full_taken(
+        &self,
+        taking: impl Future<Output = Result<Base, BaseError>>,
+    ) -> Result<Base, BaseError> {
+        let began = Instant::now();
+        let taken = taking.await;
+        let published = taken.as_ref().ok().map(|base| (base.revision.0, Timestamp::now()));
+        self.metrics.snapshot(SnapshotKind::Full, began.elapsed(), published);
+        taken
+    }
+
+    /// Something went wrong, and stands in the way.
+    pub(crate) fn failed(&self, kind: Kind, what: String) {
+        self.metrics.capture_failed(kind);
+        self.trouble(what);
+    }
+
     /// Something stands in the way.
     pub fn trouble(&self, what: impl Into<String>) {
         let what = what.into();
-        self.0.send_if_modified(|told| {
+        self.told.send_if_modified(|told| {
             let is_new = told.trouble.as_ref().is_none_or(|before| before.what != what);
             if is_new {
                 tracing::warn!(what, "trouble with following");
@@ -120,11 +153,11 @@ impl Progress {
 
     /// Nothing stands in the way any more.
     pub fn clear(&self) {
-        self.0.send_if_modified(|told| told.trouble.take().is_some());
+        self.told.send_if_modified(|told| told.trouble.take().is_some());
     }
 
     /// Tells something.
     pub(crate) fn tell(&self, change: impl FnOnce(&mut Standing)) {
-        self.0.send_modify(change);
+        self.told.send_modify(change);
     }
 }

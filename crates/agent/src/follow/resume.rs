@@ -10,8 +10,8 @@ use archive::Error;
 use archive::plan::{Parent, Target, Wanted};
 use archive::point::At;
 use archive::tip::Tip;
-use etcd_data::Revision;
 use etcd_data::records::TailRecord;
+use etcd_data::{Kind, Revision};
 use futures::StreamExt;
 use jiff::Timestamp;
 use tokio::time::timeout;
@@ -53,6 +53,17 @@ pub enum ResumeError {
         /// Where the cluster is.
         live: Revision,
     },
+}
+
+impl ResumeError {
+    /// What a caller may do about it.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Live(trouble) => trouble.kind(),
+            Self::Archive(error) => error.kind(),
+            Self::Stranger { .. } => Kind::Conflict,
+        }
+    }
 }
 
 /// What was found of a cluster and an archive.

@@ -11,14 +11,14 @@ use archive::about::LineageNote;
 use archive::error::in_one_line;
 use archive::founding::found_lineage;
 use archive::header::{FORMAT, Link, PROGRAM};
-use archive::object::{FOOTER_BYTES, digest_at_end};
 use archive::plan::Parent;
 use archive::tip::Tip;
 use archive::{Epoch, Error, Header, LineageId};
-use etcd_data::Revision;
 use etcd_data::records::TailRecord;
+use etcd_data::{Kind, Revision};
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 
 use crate::follow::Follower;
 use crate::follow::base::{BaseError, BasePlan};
@@ -72,6 +72,19 @@ pub enum SessionError {
 }
 
 impl SessionError {
+    /// What a caller may do about it.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Live(trouble) => trouble.kind(),
+            Self::Nobody(_) => Kind::Unavailable,
+            Self::Archive(error) => error.kind(),
+            Self::Base(error) => error.kind(),
+            Self::Resume(error) => error.kind(),
+            Self::Broken(_) => Kind::Conflict,
+            Self::Undelivered(error) => error.kind(),
+        }
+    }
+
     /// Whether the cluster that was followed has become another, or gone back.
     pub(crate) fn shows_another_history(&self) -> bool {
         matches!(self, Self::Broken(Break::Behind { .. } | Break::OtherHistory { .. } | Break::OtherCluster { .. }))
@@ -91,6 +104,8 @@ pub struct Session {
     last: Vec<TailRecord>,
     told: Told,
     avoided: Option<u64>,
+    /// Since when nobody has told anything.
+    silent_since: Option<Instant>,
 }
 
 /// How long what was sealed at the end may take to reach the store.
@@ -127,7 +142,7 @@ impl Session {
         tracing::info!(%lineage, why, "a chain begins with a full from etcd");
         progress.does(Doing::TakingFull);
         let plan = BasePlan { member, etcd_cluster: sight.cluster, lineage, epoch };
-        let base = plan.take(&**live, home, now).await?;
+        let base = progress.full_taken(plan.take(&**live, home, now)).await?;
         progress.tell(|told| told.sealed = Some(Mark { revision: base.revision, seen: now }));
         let told = Told::by(&base.closing);
         let last = (base.revision, base.changes);
@@ -168,13 +183,25 @@ impl Session {
             told.sight = Some(sight.clone());
         });
         let line = Line::after(plan.etcd_cluster, reached);
-        Self { plan, line, segment: Segment::default(), link, sealed: reached, last, told, avoided: None }
+        Self {
+            plan,
+            line,
+            segment: Segment::default(),
+            link,
+            sealed: reached,
+            last,
+            told,
+            avoided: None,
+            silent_since: None,
+        }
     }
 
     /// Follows until something ends it. What was sealed by then is delivered, if the store takes it in time.
     pub async fn run(mut self, follower: &Follower, orders: &mut mpsc::Receiver<Order>, stop: &mut Stop) -> End {
         let (told, delivered) = watch::channel(Delivered::default());
-        let delivering = deliver(&follower.home, &follower.spool, self.plan.epoch, follower.right.clone(), &told);
+        let metrics = &*follower.progress.metrics;
+        let delivering =
+            deliver(&follower.home, &follower.spool, self.plan.epoch, follower.right.clone(), &told, metrics);
         let mut delivering = std::pin::pin!(delivering);
         let end = tokio::select! {
             undelivered = &mut delivering => return undelivered_end(follower, undelivered),
@@ -216,9 +243,11 @@ impl Session {
             self.line.rewind(&mut self.segment);
             self.avoided = Some(self.plan.member);
             broken_in_a_row += 1;
-            follower.progress.trouble(in_one_line(&error));
+            follower.progress.failed(error.kind(), in_one_line(&error));
             let is_passing = match &error {
-                SessionError::Live(Trouble::Away { .. }) | SessionError::Nobody(_) => true,
+                SessionError::Live(Trouble::Away { .. }) | SessionError::Nobody(_) => {
+                    self.silent_since.get_or_insert_with(Instant::now).elapsed() < LOST_AFTER
+                }
                 SessionError::Broken(Break::Gap { .. } | Break::Back { .. }) => broken_in_a_row < BROKEN_IN_A_ROW,
                 _ => false,
             };
@@ -283,6 +312,7 @@ impl Session {
         let (written, segment) = follower.spool.sealer().run(sealing).await;
         self.segment = segment.reused_for(&self.segment);
         self.link = Some(written?.link);
+        follower.progress.metrics.sealed(now.duration_since(seen.0).try_into().unwrap_or_default());
         (self.sealed, self.last) = (to, last);
         Ok(())
     }
@@ -290,6 +320,8 @@ impl Session {
 
 /// How often in a row a member may tell what cannot be, before everything begins anew.
 const BROKEN_IN_A_ROW: u32 = 5;
+/// How long nobody may tell anything, before the right to write is no use here.
+const LOST_AFTER: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(100);
 
 fn undelivered_end(follower: &Follower, undelivered: Undelivered) -> End {

@@ -20,7 +20,6 @@
 //! recoverable beside it. Who wants the status to say that asks for `/healthz?recoverable`: 200 if all could be brought
 //! back now, 503 if not, or if nobody knows.
 
-pub mod config;
 mod initialization;
 mod snapshot;
 
@@ -48,7 +47,7 @@ pub trait Prepare: Send + Sync {
     /// Makes the data directory fit for etcd. Whatever is asked for meanwhile waits for it. If it cannot, says why.
     fn prepare(&self, mode: Mode) -> BoxFuture<'static, Result<(), String>>;
 
-    /// etcd's configuration for this member; see [`config::for_member`].
+    /// etcd's configuration for this member; see [`crate::member::shared`].
     fn config(&self) -> BoxFuture<'static, Result<String, String>>;
 }
 

@@ -45,7 +45,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use store::{Memory, Patience, Retrying, Store};
 use testkit::faulty_store::{Faults, FaultyStore};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 const SEEDS: u64 = 30;
@@ -111,7 +111,8 @@ impl World {
             holder: format!("agent {which}"),
             instance: Instance(u128::from(self.started)),
         };
-        let pen = Pen::take_up(home.clone(), me, Terms::lasting(Duration::from_millis(400)), Epoch(0));
+        let (wanted, is_wanted) = watch::channel(false);
+        let pen = Pen::take_up(home.clone(), me, Terms::lasting(Duration::from_millis(400)), Epoch(0), is_wanted);
         let progress = Progress::default();
         let rhythm = Rhythm {
             seal_after: Duration::from_millis(5),
@@ -127,6 +128,7 @@ impl World {
             // One that was killed cannot know that the cluster was restored meanwhile, and a person does.
             replaces: true,
             right: pen.right(),
+            wanted,
             progress: progress.clone(),
         };
         let (orders, taken) = mpsc::channel(4);

@@ -94,6 +94,7 @@ impl World {
             endpoints,
             access: Access::default(),
             scratch: None,
+            on_its_way: None,
         }
     }
 

@@ -10,24 +10,29 @@ use ::agent::follow::etcd::Etcd;
 use ::agent::http::looks::restorer::Restorer;
 use ::agent::http::looks::shelf::Shelf;
 use ::agent::http::looks::{self, Looks};
-use ::agent::http::{HttpError, Limits, Listener, Routes, Tls, page, published, serve};
+use ::agent::http::published::Prepare;
+use ::agent::http::{HttpError, Limits, Listener, Routes, page, published, serve};
+use ::agent::member::Prepared;
 use ::agent::run::{Agent, Settings};
-use ::agent::sidecar::NoMember;
-use ::agent::upkeep::Schedule;
+use ::agent::schedule;
+use ::agent::upkeep::{Drilling, Schedule};
 use archive::fence::Terms;
 use archive::retention::{Generations, Policy, Rule};
 use etcd_data::Kind;
 use jiff::SignedDuration;
 use tokio::sync::watch;
 
+use crate::care_args::CareArgs;
+use crate::drill_failure::drill_failure;
 use crate::duration::{parse_bytes, parse_duration, parse_wait};
 use crate::etcd_args::EtcdArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::home_args::HomeArgs;
 use crate::logs::LogArgs;
+use crate::member_args::MemberArgs;
 use crate::runtime::{holder, runtime, stop_signal};
-use crate::server_args::GuardArgs;
+use crate::server_args::{GuardArgs, TlsArgs};
 use crate::settings_file::SettingsArgs;
 use crate::source::{Location, parser};
 use crate::ui::Ui;
@@ -47,7 +52,7 @@ pub struct Args {
     #[command(flatten)]
     follow: FollowArgs,
     /// What it calls itself, as others see who writes; this machine and process if not given
-    #[arg(long, value_name = "NAME", env = "POD_NAME")]
+    #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// How long others wait before they take over when it is gone
     #[arg(long, value_name = "SPAN", default_value = "8s", value_parser = parse_wait)]
@@ -60,6 +65,12 @@ pub struct Args {
     /// Read before all others ([`crate::settings_file`]).
     #[command(flatten)]
     pub settings: SettingsArgs,
+    #[command(flatten)]
+    tls: TlsArgs,
+    #[command(flatten)]
+    member: MemberArgs,
+    #[command(flatten)]
+    care: CareArgs,
     #[command(flatten)]
     log: LogArgs,
 }
@@ -92,6 +103,13 @@ pub struct FollowArgs {
     /// Leave merging, checking and deleting to somebody else, as whoever measures what following alone costs
     #[arg(long, hide = true)]
     no_upkeep: bool,
+    /// When the newest point is brought up in an etcd of its own and compared: as cron has it, `@daily`, or `@every 12h`;
+    /// never if not given
+    #[arg(long, value_name = "SCHEDULE")]
+    drill_at: Option<schedule::Schedule>,
+    /// The etcd for that; the one on the PATH if not given
+    #[arg(long, value_name = "PROGRAM", requires = "drill_at")]
+    drill_etcd: Option<PathBuf>,
 }
 
 /// Follows it.
@@ -99,26 +117,32 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     args.log.begin()?;
     let access = args.etcd.access()?;
     let listener = listen(args.listen)?;
-    let guard = args.guard.guard()?;
+    let (guard, tls) = (args.guard.guard()?, args.tls.tls()?);
+    let schedule = args.follow.schedule()?;
     let runtime = runtime()?;
     let done = runtime.block_on(async {
         let home = args.home.find(&args.archive, None).await?;
-        let live = Arc::new(Etcd::at(args.etcd.endpoints.clone(), access));
+        let live = Arc::new(Etcd::at(args.etcd.endpoints.clone(), access.clone()));
+        let (prepared, how) = watch::channel(Prepared::default());
         let settings = Settings {
             name: args.name.clone().unwrap_or_else(|| holder("agent")),
             rhythm: args.follow.rhythm(),
-            schedule: args.follow.schedule(),
+            schedule,
             terms: Terms::lasting(args.takeover),
             spool: args.home.spool(&home, args.follow.spool.as_deref()),
             replaces: args.home.replaces,
             restoring: watch::Sender::default().subscribe(),
+            care: Some(args.care.care(args.etcd.endpoints.clone(), access.clone())),
+            prepared: how,
         };
         let agent = begin(live, home, settings)?;
+        let prepare = args.member.prepare(&agent, &args.etcd.endpoints, access, prepared)?;
         let address = listener.address().map_or_else(|_| args.listen.to_string(), |address| address.to_string());
-        ui.line(format!("following into {}; http://{address} tells how it is", agent.home.store.place()))?;
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        ui.line(format!("following into {}; {scheme}://{address} tells how it is", agent.home.store.place()))?;
         ui.finish()?;
-        let routes = routes(&agent, None);
-        serve(listener, None::<Tls>, &guard, Limits::default(), routes, stop_signal()?)
+        let routes = routes(&agent, prepare, None);
+        serve(listener, tls, &guard, Limits::default(), routes, stop_signal()?)
             .await
             .map_err(|error| Failure::because(Kind::Unavailable, "cannot serve", &error))?;
         agent.stop().await.map_err(|error| Failure::because(error.kind(), "stopping", &error))?;
@@ -151,14 +175,14 @@ pub fn begin(live: Arc<Etcd>, home: agent::home::Home, settings: Settings) -> Re
 }
 
 /// What an agent serves.
-pub fn routes(agent: &Agent, restorer: Option<Arc<dyn Restorer>>) -> Routes {
+pub fn routes(agent: &Agent, prepare: Arc<dyn Prepare>, restorer: Option<Arc<dyn Restorer>>) -> Routes {
     let home = agent.home.clone();
     let scratch = home.scratch.clone();
     let shelf = Shelf::new(Box::new(move || home.open()), scratch);
     let looks = Looks::new(agent.status.clone(), shelf, restorer);
     let own =
         Routes { open: page::router(), reading: looks::reading(Arc::clone(&looks)), changing: looks::changing(looks) };
-    published::routes(Arc::new(NoMember), Arc::new(agent.sidecar())).merge(own)
+    published::routes(prepare, Arc::new(agent.sidecar())).merge(own)
 }
 
 impl FollowArgs {
@@ -173,15 +197,21 @@ impl FollowArgs {
     }
 
     /// What is done to the archive when, if it is to be done.
-    pub fn schedule(&self) -> Option<Schedule> {
+    pub fn schedule(&self) -> Result<Option<Schedule>, Failure> {
         if self.no_upkeep {
-            return None;
+            return Ok(None);
         }
         let days = Generations { daily: self.daily, ..Generations::default() };
         let rules = match self.keep_all {
             true => Vec::new(),
             false => vec![Rule::Window(self.window), Rule::Generations(days)],
         };
-        Some(Schedule { retention: Policy { rules, ..Policy::default() }, ..Schedule::default() })
+        let drilling = self.drill_at.clone().map(|at| {
+            // That there is one, and that it is one, is seen now and not at night.
+            let etcd = ::agent::drill::Etcd::find(self.drill_etcd.as_deref());
+            Ok::<_, Failure>(Drilling { at, etcd: etcd.map_err(|error| drill_failure("", &error))? })
+        });
+        let retention = Policy { rules, ..Policy::default() };
+        Ok(Some(Schedule { retention, drilling: drilling.transpose()?, ..Schedule::default() }))
     }
 }

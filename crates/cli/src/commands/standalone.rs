@@ -10,6 +10,7 @@ use ::agent::follow::etcd::Etcd;
 use ::agent::http::looks::restorer::Restorer;
 use ::agent::http::{Guard, Limits, Tls, serve};
 use ::agent::run::{Agent, Settings};
+use ::agent::sidecar::NoMember;
 use ::agent::standalone::bring_back::Bringing;
 use ::agent::standalone::{Life, TendError, Tended};
 use ::agent::start::Setup;
@@ -25,6 +26,7 @@ use etcd_data::error::kind_of;
 use etcd_rpc::{Access, Endpoint};
 use tokio::sync::{mpsc, watch};
 
+use crate::care_args::CareArgs;
 use crate::commands::agent::{FollowArgs, begin, listen, routes};
 use crate::commands::launch::launcher;
 use crate::exit::Exit;
@@ -71,6 +73,8 @@ pub struct Args {
     #[command(flatten)]
     pub settings: SettingsArgs,
     #[command(flatten)]
+    care: CareArgs,
+    #[command(flatten)]
     log: LogArgs,
 }
 
@@ -84,13 +88,29 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let dir = args.dir()?;
     let lock = lock(&dir)?;
     let archive = args.archive_in(&dir)?;
+    let schedule = args.follow.schedule()?;
     let runtime = runtime()?;
     let done = runtime.block_on(async {
         let home = args.home.find(&archive, None).await?;
         let stopper = Stopper::default();
         let (orders, taken) = mpsc::channel(1);
         let (lives, mut life) = watch::channel(Life::default());
-        let tended = program.map(|program| args.tended(program, &dir, &home));
+        // It begins before etcd does: what an earlier run sealed last may have to be delivered first.
+        let live = Arc::new(Etcd::at(args.endpoints()?, Access::default()));
+        let (restoring, told) = watch::channel(None);
+        let settings = Settings {
+            name: holder("standalone"),
+            rhythm: args.follow.rhythm(),
+            schedule,
+            terms: Terms::default(),
+            spool: args.follow.spool.clone().unwrap_or_else(|| dir.join("spool")),
+            replaces: args.home.replaces,
+            restoring: told,
+            care: Some(args.care.care(args.endpoints()?, Access::default())),
+            prepared: watch::Sender::default().subscribe(),
+        };
+        let agent = begin(live, home, settings)?;
+        let tended = program.map(|program| args.tended(program, &dir, &agent));
         let here = tended.as_ref().map(Tended::here);
         let mut tending = Box::pin(async {
             match tended {
@@ -104,18 +124,6 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
                 _ = life.wait_for(|life| *life == Life::Running) => {}
             }
         }
-        let live = Arc::new(Etcd::at(args.endpoints()?, Access::default()));
-        let (restoring, told) = watch::channel(None);
-        let settings = Settings {
-            name: holder("standalone"),
-            rhythm: args.follow.rhythm(),
-            schedule: args.follow.schedule(),
-            terms: Terms::default(),
-            spool: args.follow.spool.clone().unwrap_or_else(|| dir.join("spool")),
-            replaces: args.home.replaces,
-            restoring: told,
-        };
-        let agent = begin(live, home, settings)?;
         let restorer = here.map(|here| {
             let (home, standing) = (agent.home.clone(), agent.standing.clone());
             Arc::new(Bringing { home, here, orders, standing, told: Arc::new(restoring) }) as Arc<dyn Restorer>
@@ -123,7 +131,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
         args.say(ui, &dir, &agent)?;
         // Nobody but this machine can ask, and not even a page of somebody else in its browser.
         let guard = Guard { changes_are_open: args.listen.ip().is_loopback(), ..Guard::default() };
-        let routes = routes(&agent, restorer);
+        let routes = routes(&agent, Arc::new(NoMember), restorer);
         let serving = serve(listener, None::<Tls>, &guard, Limits::default(), routes, stop_signal()?);
         let served = tokio::select! {
             served = serving => served.map_err(|error| Failure::because(Kind::Unavailable, "cannot serve", &error)),
@@ -198,7 +206,8 @@ impl Args {
         format!("http://127.0.0.1:{}", self.client_port)
     }
 
-    fn tended(&self, program: OsString, dir: &Path, home: &::agent::home::Home) -> Tended {
+    fn tended(&self, program: OsString, dir: &Path, agent: &Agent) -> Tended {
+        let home = &agent.home;
         let peer = format!("http://127.0.0.1:{}", self.peer_port);
         let which = Which { cluster: Some(home.cluster.name.clone()), layout: None };
         let archive = ArchivePlace { store: Arc::clone(&home.store), which, keyring: Some(Arc::clone(&home.keyring)) };
@@ -219,6 +228,7 @@ impl Args {
             endpoints: Vec::new(),
             access: Access::default(),
             scratch: Some(home.scratch.clone()),
+            on_its_way: Some(agent.on_its_way.clone()),
         };
         Tended { program, launcher: launcher(), client_url: self.client_url(), setup, log: dir.join("etcd.log") }
     }

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 
-use archive::object::Object;
+use archive::object::{FOOTER_BYTES, Object, digest_at_end};
 use archive::sealing::Keys;
 use etcd_data::database::Direction;
 
@@ -80,8 +80,9 @@ fn tip_in(kept: &Sealed, file: Arc<File>, keys: &(impl Keys + ?Sized)) -> Result
 pub(super) async fn deliver_all(follower: &Follower, epoch: Epoch) -> Result<(), SessionError> {
     let (told, _) = watch::channel(Delivered::default());
     let mut fill = follower.spool.fill();
+    let metrics = &*follower.progress.metrics;
     tokio::select! {
-        undelivered = deliver(&follower.home, &follower.spool, epoch, follower.right.clone(), &told) => {
+        undelivered = deliver(&follower.home, &follower.spool, epoch, follower.right.clone(), &told, metrics) => {
             match undelivered_end(follower, undelivered) {
                 End::Failed(error) => Err(error),
                 End::Overtaken | End::Stopped => Err(Undelivered::Overtaken.into()),

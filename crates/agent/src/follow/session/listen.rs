@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::StreamExt;
 use futures::future::{BoxFuture, pending};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::sleep_until;
 
 use super::anchors::{self, Answers};
 use super::*;
@@ -133,6 +133,7 @@ impl Session {
         while let Some(seen) = next {
             let ended = || Trouble::Away { place: format!("{:x}", self.plan.member), why: "it ended the watch".into() };
             let seen = seen.ok_or_else(ended)??;
+            self.silent_since = None;
             self.line.take(&seen, &mut self.segment, now)?;
             is_whole = !seen.is_partial && seen.revision == self.line.reached();
             let is_full = self.segment.size_bytes() >= follower.rhythm.seal_bytes;
@@ -175,7 +176,11 @@ impl Session {
 
     fn begin_full<'a>(&self, follower: &'a Follower) -> BoxFuture<'a, Result<Base, BaseError>> {
         let plan = self.plan.clone();
-        async move { plan.take(&*follower.live, &follower.home, Timestamp::now()).await }.boxed()
+        async move {
+            let taking = plan.take(&*follower.live, &follower.home, Timestamp::now());
+            follower.progress.full_taken(taking).await
+        }
+        .boxed()
     }
 
     async fn take_order<'a>(
@@ -254,7 +259,7 @@ impl Session {
             Ok(base) => Ok(base.revision),
             Err(error) => {
                 let why = in_one_line(&error);
-                follower.progress.trouble(why.clone());
+                follower.progress.failed(error.kind(), why.clone());
                 Err(Refused { why })
             }
         };

@@ -1,0 +1,94 @@
+//! What is wrong, the worst first.
+
+use api::status::{Finding, Recoverable, Severity, Verdict};
+
+use super::Heard;
+use crate::care::Note;
+use crate::follow::choose;
+use crate::member::Prepared;
+
+/// Everything that is wrong, by what the parts told.
+pub(super) fn of(heard: &Heard, recoverable: &Recoverable) -> Vec<Finding> {
+    let all = member(heard).into_iter().chain(cluster(heard)).chain(archive(heard)).chain(capture(heard, recoverable));
+    let mut findings: Vec<Finding> = all.collect();
+    findings.sort_by_key(|finding| finding.severity);
+    findings
+}
+
+fn found(severity: Severity, place: impl Into<String>, what: impl Into<String>) -> Finding {
+    Finding { severity, place: place.into(), what: what.into(), remedy: None, since: None }
+}
+
+fn with_remedy(finding: Finding, remedy: &str) -> Finding {
+    Finding { remedy: Some(remedy.into()), ..finding }
+}
+
+/// The data directory beside the agent.
+fn member(heard: &Heard) -> Option<Finding> {
+    let Prepared::Stopped { since, why } = &heard.prepared else { return None };
+    let finding = found(Severity::Critical, "the data directory", format!("etcd is not started: {why}"));
+    let finding = with_remedy(finding, "docs/start-of-a-member.md tells what leads on");
+    Some(Finding { since: Some(*since), ..finding })
+}
+
+/// The cluster, by what its members answer and how they are cared for.
+fn cluster(heard: &Heard) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if let Some(differing) = &heard.standing.differing {
+        findings.push(with_remedy(
+            found(Severity::Critical, "the cluster", differing),
+            "find out which member agrees with the archive (`refloat verify --deep`), and replace the other",
+        ));
+    }
+    let members = heard.standing.sight.iter().flat_map(|sight| &sight.members);
+    findings.extend(members.filter_map(|member| {
+        let answer = member.answer.as_ref().err()?;
+        Some(found(Severity::Warning, choose::called(member), format!("it does not answer: {answer}")))
+    }));
+    findings.extend(heard.care.notes.iter().map(|note| {
+        let severity = match note {
+            Note::NoSpace { .. } | Note::StillNoSpace | Note::Corrupt { .. } => Severity::Critical,
+            Note::NotRelieved | Note::NothingKept | Note::Waits { .. } => Severity::Warning,
+            Note::Learner { .. } => Severity::Note,
+        };
+        let finding = found(severity, "the cluster", note.to_string());
+        match note {
+            Note::NotRelieved => with_remedy(
+                finding,
+                "--relieve-no-space lets the agent do it; by hand: compact, defragment each member, `etcdctl alarm disarm`",
+            ),
+            _ => finding,
+        }
+    }));
+    findings.extend(heard.care.trouble.iter().map(|trouble| found(Severity::Warning, "the cluster", trouble)));
+    findings
+}
+
+/// What checks and drills have shown.
+fn archive(heard: &Heard) -> Vec<Finding> {
+    let wrong = heard.upkeep.findings.iter().map(|(place, what)| {
+        with_remedy(found(Severity::Critical, place, what), "`refloat verify` tells what can still be restored")
+    });
+    let drilled = heard.upkeep.drill.last.as_ref().and_then(|last| {
+        let why = last.result.as_ref().err()?;
+        let finding = found(Severity::Critical, "the archive", format!("the last drill failed: {why}"));
+        Some(Finding {
+            since: Some(last.at),
+            ..with_remedy(finding, "`refloat drill` does it again, and tells each step")
+        })
+    });
+    wrong.chain(drilled).collect()
+}
+
+/// Following, and what stands in its way.
+fn capture(heard: &Heard, recoverable: &Recoverable) -> Option<Finding> {
+    match (recoverable, &heard.standing.trouble) {
+        (Recoverable { verdict: Verdict::Late, why_not: Some(what), until, .. }, _) => {
+            Some(Finding { since: *until, ..found(Severity::Critical, "capture", what) })
+        }
+        (_, Some(trouble)) => {
+            Some(Finding { since: Some(trouble.since), ..found(Severity::Warning, "capture", &trouble.what) })
+        }
+        (_, None) => None,
+    }
+}

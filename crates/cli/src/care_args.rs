@@ -1,0 +1,48 @@
+//! The care that an agent takes of its cluster.
+
+use agent::care::{Care, Policy, Waste};
+use agent::schedule::Schedule;
+use etcd_rpc::{Access, Endpoint};
+use jiff::Timestamp;
+
+use crate::duration::parse_bytes;
+
+/// The care of the cluster.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "The care of the cluster, by the agent that writes")]
+pub struct CareArgs {
+    /// When all members are defragmented, one at a time and only while all are healthy: as cron has it, `@daily`, or
+    /// `@every 12h`; never if not given
+    #[arg(long, value_name = "SCHEDULE")]
+    defragment_at: Option<Schedule>,
+    /// Defragment a member when so many percent of its database are unused
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=99))]
+    defragment_waste: Option<u8>,
+    /// A smaller database is left alone
+    #[arg(long, value_name = "BYTES", default_value = "100MiB", value_parser = parse_bytes)]
+    defragment_least: u64,
+    /// When the space of etcd is used up: compact what the archive has, defragment, and take the alarm back
+    #[arg(long)]
+    relieve_no_space: bool,
+    /// Leave learners that have caught up without a vote
+    #[arg(long)]
+    keep_learners: bool,
+}
+
+impl CareArgs {
+    /// Of the cluster at `endpoints`.
+    pub fn care(&self, endpoints: Vec<Endpoint>, access: Access) -> Care {
+        let waste = self.defragment_waste.map(|percent| Waste {
+            ratio: f64::from(percent) / 100.0,
+            least_bytes: i64::try_from(self.defragment_least).unwrap_or(i64::MAX),
+        });
+        let policy = Policy {
+            defragment_at: self.defragment_at.clone(),
+            defragment_from: waste,
+            relieves_no_space: self.relieve_no_space,
+            promotes_learners: !self.keep_learners,
+            ..Policy::default()
+        };
+        Care::new(endpoints, access, policy, Timestamp::now())
+    }
+}

@@ -1,0 +1,120 @@
+//! The member beside an agent: where its configuration is, and what its start may do without asking.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent::http::published::Prepare;
+use agent::member::shared::Shared;
+use agent::member::{Member, Prepared};
+use agent::run::Agent;
+use agent::sidecar::NoMember;
+use agent::start::Setup;
+use agent::start::archived::ArchivePlace;
+use agent::start::policy::{HighWater, Outdated, Policy, QuorumLost};
+use archive::archive::Which;
+use clap::ValueEnum;
+use etcd_data::Kind;
+use etcd_data::error::kind_of;
+use etcd_rpc::{Access, Endpoint};
+use tokio::sync::watch;
+
+use crate::duration::parse_wait;
+use crate::failure::Failure;
+
+/// The member beside the agent.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "The member beside it, if `refloat wrap` or the like asks this agent to prepare it")]
+pub struct MemberArgs {
+    /// etcd's configuration, as all members share it
+    #[arg(long, value_name = "FILE", env = "ETCD_CONF")]
+    etcd_config: Option<PathBuf>,
+    /// The member's name in that file, without the prefix that it may have there; that of the machine if not given
+    #[arg(long, value_name = "NAME", env = "POD_NAME", requires = "etcd_config")]
+    member: Option<String>,
+    /// The namespace that the volume of the data directory has to be of
+    #[arg(long, value_name = "NAME", env = "POD_NAMESPACE")]
+    namespace: Option<String>,
+    /// The data directory, if it is not the one of that file
+    #[arg(long, value_name = "DIR", requires = "etcd_config")]
+    data_dir: Option<PathBuf>,
+    /// Build the cluster anew when quorum has been lost for so long; it is waited for if not given
+    #[arg(long, value_name = "SPAN", value_parser = parse_wait, requires = "etcd_config")]
+    rebuild_after: Option<Duration>,
+    /// Keep a sound directory aside whose member the cluster knows no more, and join anew
+    #[arg(long, requires = "etcd_config")]
+    set_outdated_aside: bool,
+    /// When revisions go on from a higher one after a restore, so that nobody who watched meets one twice
+    #[arg(long, value_name = "WHEN", default_value = "kubernetes")]
+    high_water: HighWaterArg,
+}
+
+/// When revisions go on from a higher one.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum HighWaterArg {
+    /// Where the data is Kubernetes'
+    Kubernetes,
+    /// After every restore
+    Always,
+    /// Never
+    Never,
+}
+
+impl MemberArgs {
+    /// Whoever prepares it, if there is one to be prepared. Members that are not in its configuration are at `endpoints`.
+    pub fn prepare(
+        &self,
+        agent: &Agent,
+        endpoints: &[Endpoint],
+        access: Access,
+        prepared: watch::Sender<Prepared>,
+    ) -> Result<Arc<dyn Prepare>, Failure> {
+        let Some(file) = &self.etcd_config else { return Ok(Arc::new(NoMember)) };
+        let text = std::fs::read_to_string(file)
+            .map_err(|error| Failure::because(kind_of(&error), format!("cannot read {}", file.display()), &error))?;
+        let refused = |error| Failure::because(Kind::Usage, format!("cannot use {}", file.display()), &error);
+        let shared = Shared::read(&text).map_err(refused)?;
+        let name = shared.member_name(&self.pod(file)?);
+        let cluster = agent.home.cluster.name.clone();
+        let mut place = shared.place(&name, &cluster, self.data_dir.clone()).map_err(refused)?;
+        place.namespace.clone_from(&self.namespace);
+        let mut others = shared.others(&name).map_err(refused)?;
+        others.extend(endpoints.iter().filter(|endpoint| !others.contains(endpoint)).cloned().collect::<Vec<_>>());
+        let archive = ArchivePlace {
+            store: Arc::clone(&agent.home.store),
+            which: Which { cluster: Some(cluster), layout: None },
+            keyring: Some(Arc::clone(&agent.home.keyring)),
+        };
+        let setup = Setup {
+            place,
+            policy: Policy { cluster: shared.cluster_age(), ..self.policy() },
+            archive: Some(archive),
+            endpoints: others,
+            access,
+            scratch: None,
+            on_its_way: Some(agent.on_its_way.clone()),
+        };
+        Ok(Arc::new(Member::new(setup, file.clone(), prepared, Arc::clone(&agent.metrics))))
+    }
+
+    fn pod(&self, file: &Path) -> Result<String, Failure> {
+        let host = || std::fs::read_to_string("/proc/sys/kernel/hostname").map(|name| name.trim().to_owned()).ok();
+        self.member.clone().or_else(host).filter(|name| !name.is_empty()).ok_or_else(|| {
+            Failure::new(Kind::Usage, "nothing says which member this is")
+                .hint(format!("--member, or POD_NAME, says which of those in {} it is", file.display()))
+        })
+    }
+
+    fn policy(&self) -> Policy {
+        Policy {
+            quorum_lost: self.rebuild_after.map_or(QuorumLost::Wait, QuorumLost::Rebuild),
+            outdated: if self.set_outdated_aside { Outdated::SetAside } else { Outdated::Stop },
+            high_water: match self.high_water {
+                HighWaterArg::Kubernetes => HighWater::Kubernetes,
+                HighWaterArg::Always => HighWater::Always,
+                HighWaterArg::Never => HighWater::Never,
+            },
+            ..Policy::default()
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! A member and the agent beside it, as two containers of a pod are: `refloat wrap` around etcd, and `refloat agent`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use testkit::{Client, MemberPorts, Port, Version};
+
+use crate::running::Running;
+
+const LONG: Duration = Duration::from_secs(90);
+
+/// Where a member of a cluster lives.
+pub(crate) struct Pod {
+    name: String,
+    folder: PathBuf,
+    ports: MemberPorts,
+    agents: Port,
+    wraps: Port,
+}
+
+/// What runs around etcd. Dropped, it is killed, and etcd with it.
+pub(crate) struct Wrap {
+    process: Child,
+    log: PathBuf,
+    of_agent: PathBuf,
+}
+
+impl Pod {
+    /// So many, below `folder`.
+    pub(crate) fn several(count: usize, folder: &Path) -> Vec<Self> {
+        let pods: Vec<Self> = (0..count)
+            .map(|number| {
+                let name = format!("m-{number}");
+                let folder = folder.join(&name);
+                fs::create_dir_all(&folder).unwrap();
+                Self { name, folder, ports: MemberPorts::reserve(), agents: Port::reserve(), wraps: Port::reserve() }
+            })
+            .collect();
+        for pod in &pods {
+            fs::write(pod.config(), pod.configuration(&pods)).unwrap();
+        }
+        pods
+    }
+
+    fn config(&self) -> PathBuf {
+        self.folder.join("etcd.yaml")
+    }
+
+    fn configuration(&self, all: &[Self]) -> String {
+        let of_all = |url: &dyn Fn(&Self) -> String| -> String {
+            all.iter().map(|pod| format!("\n  {}: [{}]", pod.name, url(pod))).collect()
+        };
+        let initial: Vec<String> = all.iter().map(|pod| format!("{}={}", pod.name, pod.ports.peer.url())).collect();
+        format!(
+            "name: etcd-config\ndata-dir: {}\nlisten-client-urls: {}\nlisten-peer-urls: {}\n\
+             enable-grpc-gateway: true\ninitial-cluster: {}\ninitial-cluster-state: new\ninitial-cluster-token: etcd-cluster\n\
+             advertise-client-urls:{}\ninitial-advertise-peer-urls:{}\n",
+            self.data().display(),
+            self.ports.client.url(),
+            self.ports.peer.url(),
+            initial.join(","),
+            of_all(&|pod| pod.ports.client.url()),
+            of_all(&|pod| pod.ports.peer.url()),
+        )
+    }
+
+    /// The data directory.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.folder.join("volume/data")
+    }
+
+    /// Loses everything that the member has.
+    pub(crate) fn lose_disk(&self) {
+        fs::remove_dir_all(self.data()).unwrap();
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::new(self.ports.client.address(), self.ports.peer.address())
+    }
+
+    /// Starts the agent beside it, of which others are at `endpoints`.
+    pub(crate) fn agent(&self, archive: &Path, endpoints: &str, more: &[&str]) -> Running {
+        let (config, spool) = (self.config(), self.folder.join("spool"));
+        let [archive, config, spool] = [archive, &config, &spool].map(|path| path.to_str().unwrap());
+        let args = ["agent", archive, "--endpoints", endpoints, "--name", &self.name, "--spool", spool];
+        let beside = ["--etcd-config", config, "--member", &self.name, "--allow-unauthenticated"];
+        let pace = ["--seal-after", "300ms", "--takeover", "2s"];
+        let args = [&args[..], &beside, &pace, more].concat();
+        Running::start(&args, self.agents.address(), &self.folder.join("agent.log"))
+    }
+
+    /// Starts its etcd, when the agent has prepared it.
+    pub(crate) fn wrap(&self, version: Version) -> Wrap {
+        let log = self.folder.join("wrap.log");
+        let file = fs::File::options().create(true).append(true).open(&log).unwrap();
+        fs::create_dir_all(self.folder.join("volume")).unwrap();
+        let process = Command::new(env!("CARGO_BIN_EXE_refloat"))
+            .args(["wrap", "--listen", &self.wraps.address().to_string()])
+            .args(["--agent", &format!("http://{}", self.agents.address())])
+            .args(["--config-file", self.folder.join("made.yaml").to_str().unwrap()])
+            .args(["--exit-note", self.folder.join("exit_code").to_str().unwrap()])
+            .arg("--")
+            .arg(version.etcd())
+            .stdin(Stdio::null())
+            .stdout(file.try_clone().unwrap())
+            .stderr(file)
+            .spawn()
+            .unwrap();
+        Wrap { process, log, of_agent: self.folder.join("agent.log") }
+    }
+
+    /// Where clients find all of `pods`.
+    pub(crate) fn endpoints(pods: &[Self]) -> String {
+        pods.iter().map(|pod| pod.ports.client.url()).collect::<Vec<_>>().join(",")
+    }
+}
+
+impl Wrap {
+    /// Waits until `is_so`, as long as it runs.
+    #[track_caller]
+    pub(crate) fn until(&mut self, what: &str, mut is_so: impl FnMut() -> bool) {
+        let deadline = Instant::now() + LONG;
+        while !is_so() {
+            let ended = self.process.try_wait().unwrap();
+            assert!(ended.is_none() && Instant::now() < deadline, "waiting until {what}; {ended:?}\n{}", self.said());
+            sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Ends everything at once, as a machine that fails does.
+    pub(crate) fn kill(mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// Asks it to stop, and waits.
+    pub(crate) fn stop(mut self) {
+        kill_process(Pid::from_child(&self.process), Signal::TERM).unwrap();
+        self.process.wait().unwrap();
+    }
+
+    fn said(&self) -> String {
+        [&self.log, &self.of_agent].map(|log| fs::read_to_string(log).unwrap_or_default()).join("\nits agent:\n")
+    }
+}
+
+impl Drop for Wrap {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

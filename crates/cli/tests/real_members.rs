@@ -1,0 +1,164 @@
+//! Members with an agent beside each, as in pods: started, lost and brought back by nobody but `refloat wrap` and
+//! `refloat agent`.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
+
+#[path = "desk/pod.rs"]
+mod pod;
+#[path = "desk/running.rs"]
+mod running;
+
+use std::path::Path;
+
+use pod::{Pod, Wrap};
+use running::{Running, succeed};
+use serde_json::Value;
+use tempfile::TempDir;
+use testkit::{Client, Version};
+
+struct World {
+    folder: TempDir,
+    pods: Vec<Pod>,
+    agents: Vec<Running>,
+    version: Version,
+    more: &'static [&'static str],
+}
+
+impl World {
+    fn new(count: usize, version: Version, more: &'static [&'static str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("archive")).unwrap();
+        let pods = Pod::several(count, folder.path());
+        let mut world = Self { folder, pods, agents: Vec::new(), version, more };
+        world.start_agents();
+        world
+    }
+
+    fn start_agents(&mut self) {
+        let (archive, endpoints) = (self.folder.path().join("archive"), Pod::endpoints(&self.pods));
+        self.agents = self.pods.iter().map(|pod| pod.agent(&archive, &endpoints, self.more)).collect();
+    }
+
+    fn wrap_all(&self) -> Vec<Wrap> {
+        self.pods.iter().map(|pod| pod.wrap(self.version)).collect()
+    }
+
+    fn client(&self) -> Client {
+        self.pods[0].client()
+    }
+
+    /// Waits until one of the agents has sealed `revision`.
+    fn until_sealed(&mut self, revision: i64) {
+        let writer = loop {
+            let is_writing = |agent: &mut Running| agent.until("it tells", |_| true)["capture"]["state"] == "following";
+            if let Some(writer) = self.agents.iter_mut().position(is_writing) {
+                break writer;
+            }
+        };
+        self.agents[writer].until_sealed(revision);
+    }
+
+    fn archive(&self) -> String {
+        self.folder.path().join("archive").to_str().unwrap().to_owned()
+    }
+}
+
+fn reads(client: &Client, key: &str, value: &str) -> bool {
+    client.get(key).is_ok_and(|found| found.is_some_and(|found| found.value == value.as_bytes()))
+}
+
+fn truth(client: &Client) -> (i64, u32) {
+    let revision = client.status().unwrap().revision;
+    (revision, client.hash_kv(revision).unwrap().hash)
+}
+
+fn require(archive: &str, (revision, hash): (i64, u32)) {
+    let at = revision.to_string();
+    let found: Value = serde_json::from_str(&succeed(&["hashkv", archive, "--at", &at, "-o", "json"])).unwrap();
+    assert_eq!(found["hash"].as_u64(), Some(u64::from(hash)), "HashKV at {at}");
+}
+
+fn is_there(path: &Path) -> bool {
+    path.join("member").exists()
+}
+
+#[test]
+fn the_only_member_loses_its_disk_and_everything_comes_back() {
+    for version in Version::ALL {
+        let mut world = World::new(1, version, &[]);
+        let mut wrap = world.wrap_all().remove(0);
+        let client = world.client();
+        wrap.until("it can be written to", || client.put("first", "1").is_ok());
+        for at in 0..40 {
+            client.put(format!("key {}", at % 9), format!("value {at}")).unwrap();
+        }
+        let before = truth(&client);
+        world.until_sealed(before.0);
+
+        // A stop that was asked for: its directory is kept.
+        wrap.stop();
+        let mut wrap = world.pods[0].wrap(version);
+        wrap.until("it is back", || reads(&client, "key 3", "value 39"));
+        assert_eq!(truth(&client), before, "{version}");
+
+        wrap.kill();
+        world.pods[0].lose_disk();
+        let mut wrap = world.pods[0].wrap(version);
+        wrap.until("it is back from the archive", || reads(&client, "key 3", "value 39"));
+        assert!(is_there(&world.pods[0].data()));
+        assert_eq!(truth(&client), before, "{version}");
+
+        client.put("afterwards", "2").unwrap();
+        let after = truth(&client);
+        world.until_sealed(after.0);
+        require(&world.archive(), after);
+        wrap.stop();
+        assert!(world.agents.remove(0).stop().success());
+    }
+}
+
+#[test]
+fn of_three_members_one_and_then_all_lose_their_disks() {
+    for version in [Version::V34, Version::V36] {
+        let mut world = World::new(3, version, &["--rebuild-after", "1s"]);
+        let mut wraps = world.wrap_all();
+        let client = world.client();
+        wraps[0].until("it can be written to", || client.put("first", "1").is_ok());
+        for at in 0..40 {
+            client.put(format!("key {}", at % 9), format!("value {at}")).unwrap();
+        }
+        world.until_sealed(truth(&client).0);
+
+        // One: it joins again as a learner, and whoever writes gives it its vote.
+        wraps.remove(1).kill();
+        world.pods[1].lose_disk();
+        wraps[0].until("the others have a leader", || client.put("while it is away", "2").is_ok());
+        let mut wrap = world.pods[1].wrap(version);
+        let other = world.pods[1].client();
+        wrap.until("it has a vote and what it missed", || reads(&other, "while it is away", "2"));
+        wraps.insert(1, wrap);
+        let before = truth(&client);
+        world.until_sealed(before.0);
+        require(&world.archive(), before);
+
+        // All, and the agents end too: the first by name brings the cluster back, and the others join.
+        for ((wrap, pod), agent) in wraps.drain(..).zip(&world.pods).zip(world.agents.drain(..)) {
+            wrap.kill();
+            agent.kill();
+            pod.lose_disk();
+        }
+        world.start_agents();
+        let mut wraps = world.wrap_all();
+        for (wrap, pod) in wraps.iter_mut().zip(&world.pods) {
+            let client = pod.client();
+            wrap.until("it has a vote and everything", || reads(&client, "while it is away", "2"));
+        }
+        let client = world.client();
+        assert_eq!(truth(&client), before, "{version}");
+        client.put("afterwards", "3").unwrap();
+        let after = truth(&client);
+        world.until_sealed(after.0);
+        require(&world.archive(), after);
+        require(&world.archive(), before);
+    }
+}
