@@ -23,9 +23,11 @@ pub(super) fn is_any(follower: &Follower, tip: &Tip) -> Result<bool, SessionErro
     let mut link = tip.link;
     let mut is_any = false;
     for kept in follower.spool.all() {
-        let Header { lineage, from, to, follows, .. } = &kept.header;
+        let Header { lineage, from, to, follows, epoch, .. } = &kept.header;
         let is_linked = *from <= reached || link.is_none() || *follows == link || follows.is_none();
-        if *lineage == tip.lineage && *to > reached && *from <= reached.next() && is_linked {
+        // What was sealed by a right that another one has followed on counts for nothing, wherever it is put.
+        let counts = *lineage == tip.lineage && *epoch >= tip.epoch;
+        if counts && *to > reached && *from <= reached.next() && is_linked {
             (reached, link, is_any) = (*to, link_of(follower, &kept), true);
         } else {
             follower.spool.remove(&kept)?;
