@@ -11,6 +11,7 @@ use agent::run::Agent;
 use agent::sidecar::NoMember;
 use agent::start::Setup;
 use agent::start::archived::ArchivePlace;
+use agent::start::place::Place;
 use agent::start::policy::{HighWater, Outdated, Policy, QuorumLost};
 use archive::archive::Which;
 use clap::ValueEnum;
@@ -60,41 +61,29 @@ enum HighWaterArg {
     Never,
 }
 
+/// A member that is to be prepared, as far as it is known before anything is touched.
+pub struct Named {
+    file: PathBuf,
+    place: Place,
+    policy: Policy,
+    others: Vec<Endpoint>,
+}
+
 impl MemberArgs {
-    /// Whoever prepares it, if there is one to be prepared. Members that are not in its configuration are at `endpoints`.
-    pub fn prepare(
-        &self,
-        agent: &Agent,
-        endpoints: &[Endpoint],
-        access: Access,
-        prepared: watch::Sender<Prepared>,
-    ) -> Result<Arc<dyn Prepare>, Failure> {
-        let Some(file) = &self.etcd_config else { return Ok(Arc::new(NoMember)) };
+    /// The member, if there is one to be prepared. Members that are not in its configuration are at `endpoints`.
+    pub fn named(&self, endpoints: &[Endpoint]) -> Result<Option<Named>, Failure> {
+        let Some(file) = &self.etcd_config else { return Ok(None) };
         let text = std::fs::read_to_string(file)
             .map_err(|error| Failure::because(kind_of(&error), format!("cannot read {}", file.display()), &error))?;
         let refused = |error| Failure::because(Kind::Usage, format!("cannot use {}", file.display()), &error);
         let shared = Shared::read(&text).map_err(refused)?;
         let name = shared.member_name(&self.pod(file)?);
-        let cluster = agent.home.cluster.name.clone();
-        let mut place = shared.place(&name, &cluster, self.data_dir.clone()).map_err(refused)?;
+        let mut place = shared.place(&name, "", self.data_dir.clone()).map_err(refused)?;
         place.namespace.clone_from(&self.namespace);
         let mut others = shared.others(&name).map_err(refused)?;
         others.extend(endpoints.iter().filter(|endpoint| !others.contains(endpoint)).cloned().collect::<Vec<_>>());
-        let archive = ArchivePlace {
-            store: Arc::clone(&agent.home.store),
-            which: Which { cluster: Some(cluster), layout: None },
-            keyring: Some(Arc::clone(&agent.home.keyring)),
-        };
-        let setup = Setup {
-            place,
-            policy: Policy { cluster: shared.cluster_age(), ..self.policy() },
-            archive: Some(archive),
-            endpoints: others,
-            access,
-            scratch: None,
-            on_its_way: Some(agent.on_its_way.clone()),
-        };
-        Ok(Arc::new(Member::new(setup, file.clone(), prepared, Arc::clone(&agent.metrics))))
+        let policy = Policy { cluster: shared.cluster_age(), ..self.policy() };
+        Ok(Some(Named { file: file.clone(), place, policy, others }))
     }
 
     fn pod(&self, file: &Path) -> Result<String, Failure> {
@@ -117,4 +106,30 @@ impl MemberArgs {
             ..Policy::default()
         }
     }
+}
+
+/// Whoever prepares `named` for `agent`, if there is one to be prepared.
+pub fn prepare(
+    named: Option<Named>,
+    agent: &Agent,
+    access: Access,
+    prepared: watch::Sender<Prepared>,
+) -> Arc<dyn Prepare> {
+    let Some(Named { file, place, policy, others }) = named else { return Arc::new(NoMember) };
+    let cluster = agent.home.cluster.name.clone();
+    let archive = ArchivePlace {
+        store: Arc::clone(&agent.home.store),
+        which: Which { cluster: Some(cluster.clone()), layout: None },
+        keyring: Some(Arc::clone(&agent.home.keyring)),
+    };
+    let setup = Setup {
+        place: Place { cluster, ..place },
+        policy,
+        archive: Some(archive),
+        endpoints: others,
+        access,
+        scratch: None,
+        on_its_way: Some(agent.on_its_way.clone()),
+    };
+    Arc::new(Member::new(setup, file, prepared, Arc::clone(&agent.metrics)))
 }

@@ -190,6 +190,14 @@ impl Client {
         }
     }
 
+    /// Whether the member says itself that it answers linearizable reads, without its gateway: that is a client of its own,
+    /// which the member's own certificates may keep out.
+    pub(crate) fn is_healthy(&self) -> bool {
+        let Ok(mut connection) = Connection::open(self.address, READY_DEADLINE) else { return false };
+        let answer = exchange(&mut connection, "GET", "/health", None, &Value::Null, text);
+        answer.is_ok_and(|(status, body)| status == 200 && String::from_utf8_lossy(&body).contains("true"))
+    }
+
     fn call(&self, path: &str, request: &Value) -> Result<Value> {
         let (status, body) = self.exchange(path, request, text)?;
         let reply = serde_json::from_slice(&body);

@@ -30,6 +30,8 @@ use crate::servers::Version;
 
 const READY_WITHIN: Duration = Duration::from_secs(60);
 const STOPPED_WITHIN: Duration = Duration::from_secs(60);
+/// A gateway that has not reached its own member within this is not let in.
+const GATEWAY_WITHIN: Duration = Duration::from_secs(5);
 /// How often a process is asked whether it is ready or has ended.
 const POLL: Duration = Duration::from_millis(10);
 
@@ -250,11 +252,13 @@ pub(crate) struct Starting {
 
 impl Starting {
     pub(crate) fn wait_ready(mut self) -> Result<Etcd, StartFailure> {
-        let deadline = Instant::now() + self.member.ready_within;
+        let began = Instant::now();
+        let deadline = began + self.member.ready_within;
         let client = Client::new(self.member.ports.client.address(), self.member.ports.peer.address());
         loop {
             // The answer first: a server may answer, and then end.
-            let ready = client.is_ready(deadline.saturating_duration_since(Instant::now()).max(POLL));
+            let ready = client.is_ready(deadline.saturating_duration_since(Instant::now()).max(POLL))
+                || began.elapsed() > GATEWAY_WITHIN && client.is_healthy();
             let ended = self.process.0.try_wait().unwrap();
             if ended.is_some() || Instant::now() > deadline {
                 return Err(StartFailure { ended, log: self.process.log() });

@@ -321,7 +321,7 @@ impl Session {
 /// How often in a row a member may tell what cannot be, before everything begins anew.
 const BROKEN_IN_A_ROW: u32 = 5;
 /// How long nobody may tell anything, before the right to write is no use here.
-const LOST_AFTER: Duration = Duration::from_secs(5);
+const LOST_AFTER: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(100);
 
 fn undelivered_end(follower: &Follower, undelivered: Undelivered) -> End {

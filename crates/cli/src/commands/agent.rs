@@ -30,7 +30,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::home_args::HomeArgs;
 use crate::logs::LogArgs;
-use crate::member_args::MemberArgs;
+use crate::member_args::{MemberArgs, prepare};
 use crate::runtime::{holder, runtime, stop_signal};
 use crate::server_args::{GuardArgs, TlsArgs};
 use crate::settings_file::SettingsArgs;
@@ -118,7 +118,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let access = args.etcd.access()?;
     let listener = listen(args.listen)?;
     let (guard, tls) = (args.guard.guard()?, args.tls.tls()?);
-    let schedule = args.follow.schedule()?;
+    let (schedule, member) = (args.follow.schedule()?, args.member.named(&args.etcd.endpoints)?);
     let runtime = runtime()?;
     let done = runtime.block_on(async {
         let home = args.home.find(&args.archive, None).await?;
@@ -136,7 +136,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
             prepared: how,
         };
         let agent = begin(live, home, settings)?;
-        let prepare = args.member.prepare(&agent, &args.etcd.endpoints, access, prepared)?;
+        let prepare = prepare(member, &agent, access, prepared);
         let address = listener.address().map_or_else(|_| args.listen.to_string(), |address| address.to_string());
         let scheme = if tls.is_some() { "https" } else { "http" };
         ui.line(format!("following into {}; {scheme}://{address} tells how it is", agent.home.store.place()))?;

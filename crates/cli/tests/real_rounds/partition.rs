@@ -138,7 +138,7 @@ fn play(hosts: Hosts, version: Version, line: Line) {
 
     world.hosts.cut_off(writer);
     traffic.avoid(Some(writer));
-    let next = world.agents.until_another_writes(writer, TERM * 15);
+    let next = world.agents.until_another_writes(writer, TERM * 30);
     world.agents.until_sealed(traffic.until_more(150));
     let at_takeover = world.reader().epochs();
     // Whatever the one that is cut off still wanted to do, it has had the time for it.
