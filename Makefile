@@ -5,6 +5,8 @@ export REFLOAT_CACHE ?= $(HOME)/.cache/refloat
 export CARGO_TARGET_DIR ?= $(REFLOAT_CACHE)/target
 
 # Integration tests that need real servers are called real_*; the others are the fast ones.
+# What is behind a feature is tested with the rest.
+features := --features cli/opentelemetry
 tests := $(notdir $(basename $(wildcard crates/*/tests/*.rs)) $(patsubst %/main.rs,%,$(wildcard crates/*/tests/*/main.rs)))
 fast_tests := $(filter-out real_%,$(sort $(tests)))
 
@@ -22,15 +24,19 @@ run: build
 	fi; \
 	exec $(CARGO_TARGET_DIR)/release/refloat standalone --etcd "$$etcd"
 
-test: servers
-	cargo test --workspace --locked --no-fail-fast
+# Built first: the tool that gets the servers is built with everything else, and not once more for itself.
+test:
+	cargo test --workspace --locked $(features) --no-run
+	$(CARGO_TARGET_DIR)/debug/xtask servers
+	cargo test --workspace --locked $(features) --no-fail-fast
 
 test-fast:
-	cargo test --workspace --locked --lib --bins $(addprefix --test ,$(fast_tests))
+	cargo test --workspace --locked $(features) --lib --bins $(addprefix --test ,$(fast_tests))
 
 lint:
 	cargo fmt --check
-	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo clippy --workspace --all-targets --locked $(features) -- -D warnings
+	cargo clippy --workspace --locked -- -D warnings
 
 bench: servers
 	cargo run --release --locked --package xtask -- bench

@@ -26,37 +26,23 @@ mod told;
 
 use std::future::Future;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
-use ::archive::encryption::Keyring;
 use etcd_rpc::{Access, Endpoint};
 use jiff::Timestamp;
 use tokio::time::timeout;
 
+use crate::home::Site;
 use finding::{Area, Check, Finding};
 
 /// What is looked at.
 pub struct Patient {
     /// The archive's place, if it has one.
-    pub archive: Option<ArchiveSite>,
+    pub archive: Option<Site>,
     /// The cluster, if there is one.
     pub etcd: Option<Cluster>,
     /// This machine.
     pub machine: Machine,
-}
-
-/// Where an archive is, and what opens it.
-#[derive(Clone)]
-pub struct ArchiveSite {
-    /// The store.
-    pub store: Arc<dyn ::store::Store>,
-    /// What the archive calls the cluster, if that was said.
-    pub cluster: Option<String>,
-    /// What opens its objects.
-    pub keyring: Arc<Keyring>,
-    /// The folder for scratch files.
-    pub scratch: PathBuf,
 }
 
 /// How a cluster is reached.

@@ -28,8 +28,11 @@ pub mod told;
 use std::sync::Arc;
 use std::time::Duration;
 
+use archive::Error;
 use archive::error::in_one_line;
+use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
 
 use crate::follow::live::Live;
 use crate::follow::order::Order;
@@ -100,6 +103,8 @@ const PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 /// Whoever waits for a member looks for one at least so often.
 const LONGEST_LOOK: Duration = Duration::from_secs(2);
+/// How long a store may take to say that the archive is there.
+const LONGEST_ANSWER: Duration = Duration::from_secs(5);
 
 impl Follower {
     /// Follows until it is told to stop: then what was seen is sealed, and delivered if the store takes it in time.
@@ -125,7 +130,7 @@ impl Follower {
                 End::Failed(error) => {
                     replaces |= error.shows_another_history();
                     self.progress.failed(error.kind(), in_one_line(&error));
-                    self.progress.does(Doing::Waiting);
+                    self.progress.does(error.waits_for());
                     if order::refuse_during(pause, &mut orders, &in_one_line(&error), &mut stop).await.is_break() {
                         return;
                     }
@@ -135,27 +140,47 @@ impl Follower {
         }
     }
 
-    /// Waits until there is a member to follow, or something sealed to be delivered. Nothing if it is time to stop.
+    /// Waits until there is something to write, and where. Nothing if it is time to stop.
     async fn wait_for_something_to_write(&self, orders: &mut mpsc::Receiver<Order>, stop: &mut Stop) -> Option<()> {
         let mut pause = PAUSE;
-        while self.spool.fill().borrow().objects == 0 {
-            let why = match self.live.look().await {
-                Ok(sight) => match choose::choose(&sight, None, None) {
-                    Ok(_) => break,
-                    Err(nobody) => nobody.to_string(),
-                },
-                Err(trouble) => trouble.to_string(),
+        loop {
+            let looked = tokio::select! {
+                looked = self.look_for_something_to_write() => looked,
+                () = stop.told() => return None,
             };
-            self.wanted.send_replace(false);
-            self.progress.does(Doing::Waiting);
+            self.wanted.send_replace(looked.is_ok());
+            let Err((waiting, why)) = looked else { return Some(()) };
+            self.progress.does(waiting);
             self.progress.trouble(why.clone());
             if order::refuse_during(pause, orders, &why, stop).await.is_break() {
                 return None;
             }
             pause = (pause * 2).min(LONGEST_LOOK);
         }
-        self.wanted.send_replace(true);
-        Some(())
+    }
+
+    /// Whether there is a member to follow or something sealed to be delivered, and the archive is where it was. If not,
+    /// what is waited for, and why.
+    async fn look_for_something_to_write(&self) -> Result<(), (Doing, String)> {
+        if self.spool.fill().borrow().objects == 0 {
+            let no_etcd = |why| (Doing::WaitingForEtcd, why);
+            let sight = self.live.look().await.map_err(|trouble| no_etcd(trouble.to_string()))?;
+            choose::choose(&sight, None, None).map_err(|nobody| no_etcd(nobody.to_string()))?;
+        }
+        let ready = async {
+            self.home.require().await?;
+            self.home.be_ready_to_write(Timestamp::now()).await
+        };
+        let why = match timeout(LONGEST_ANSWER, ready).await {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error @ Error::Pick { .. })) => {
+                let spool = self.spool.folder().display();
+                format!("{}; if it is gone for good, without {spool} a new one is made", in_one_line(&error))
+            }
+            Ok(Err(error)) => in_one_line(&error),
+            Err(_) => format!("{} does not answer", self.home.store.place()),
+        };
+        Err((Doing::WaitingForStore, why))
     }
 
     /// Waits until the right to write is ours. Nothing if it is time to stop.

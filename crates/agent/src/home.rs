@@ -1,23 +1,46 @@
 //! The archive that the agent writes, and what reaches it.
 
+mod memory;
+
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use archive::about::ClusterNote;
 use archive::archive::{Archive, Which};
 use archive::catalogue::PickError;
-use archive::encryption::{Keyring, Lockboxes, Recipient, WritingKey};
+use archive::encryption::{KeyError, Keyring, Lockboxes, Recipient, WritingKey};
+use archive::error::in_one_line;
 use archive::fence::FenceError;
-use archive::founding::found_cluster;
+use archive::founding::{cluster_at, found_cluster};
 use archive::header::{FORMAT, PROGRAM};
 use archive::identity::ClusterUid;
 use archive::publish::Writing;
 use archive::sealing::NoKeys;
 use archive::{Cluster, Error};
+use etcd_data::Kind;
 use jiff::Timestamp;
 use store::Store;
 use store::counting::Counting;
 use tokio::runtime::Handle;
+use tokio::time::timeout;
+
+use memory::Memory;
+
+/// Where an archive is, and how it is read and written there.
+#[derive(Clone)]
+pub struct Site {
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// What the archive calls the cluster, if that was said.
+    pub cluster: Option<String>,
+    /// What opens its objects.
+    pub keyring: Arc<Keyring>,
+    /// Whom new objects are encrypted for; nobody, and they are not.
+    pub recipients: Vec<Recipient>,
+    /// The folder for scratch files.
+    pub scratch: PathBuf,
+}
 
 /// One cluster's archive at its place.
 #[derive(Clone)]
@@ -28,50 +51,133 @@ pub struct Home {
     pub cluster: Cluster,
     /// What opens its objects.
     pub keyring: Arc<Keyring>,
-    /// What new objects are encrypted with, if they are.
-    pub archive_key: Option<WritingKey>,
     /// The folder for scratch files.
     pub scratch: PathBuf,
     /// What the store is asked.
     pub asked: Arc<Counting>,
+    recipients: Arc<[Recipient]>,
+    archive_key: Arc<OnceLock<Option<WritingKey>>>,
     runtime: Handle,
 }
 
-impl Home {
-    /// Finds the archive of the cluster that is called `name` at `store`, or makes it. A name need not be given where
-    /// there is one archive only.
-    pub async fn find(
-        store: Arc<dyn Store>,
-        name: Option<&str>,
-        keyring: Arc<Keyring>,
-        scratch: &Path,
-        now: Timestamp,
-    ) -> Result<Self, Error> {
-        let asked = Arc::new(Counting::new(store));
-        let store: Arc<dyn Store> = Arc::clone(&asked) as _;
-        let (place, which) = (Arc::clone(&store), Which { cluster: name.map(str::to_owned), layout: None });
+/// How long a store may take to tell whose archive it has, where that is remembered.
+const SOON: Duration = Duration::from_secs(5);
+
+impl Site {
+    /// The one at `store`, if nothing in it is encrypted.
+    pub fn open_to_all(store: Arc<dyn Store>, scratch: &Path) -> Self {
+        Self { store, cluster: None, keyring: Arc::default(), recipients: Vec::new(), scratch: scratch.into() }
+    }
+
+    /// Whose archive is there, if there is one.
+    async fn cluster(&self) -> Result<Option<Cluster>, Error> {
+        let (store, which) = (Arc::clone(&self.store), Which { cluster: self.cluster.clone(), layout: None });
         let handle = Handle::current();
-        let found = blocking(move || match Archive::open(place, handle, &which, Arc::new(NoKeys)) {
+        let open = move || match Archive::open(store, handle, &which, Arc::new(NoKeys)) {
             Ok(archive) => Ok(archive.cluster().cloned()),
             Err(Error::Pick { source: PickError::Nothing | PickError::NotThere { .. }, .. }) => Ok(None),
             Err(error) => Err(error),
-        });
-        let cluster = match found.await? {
-            Some(cluster) => cluster,
-            None => {
-                let cluster = Cluster { name: name.unwrap_or(DEFAULT_NAME).into(), id: ClusterUid(rand::random()) };
-                let folder = format!("{}/", cluster.name);
-                let note = ClusterNote { format: FORMAT, cluster, made: now, program: PROGRAM.into() };
-                match found_cluster(&*store, &folder, &note).await {
-                    Ok(founded) => founded.cluster,
-                    // Another agent made it a moment ago. Whether it is of the same cluster is seen before anything is written.
-                    Err(Error::Fence(FenceError::OtherCluster { theirs, ours })) if theirs.name == ours.name => theirs,
-                    Err(error) => return Err(error),
-                }
-            }
         };
-        let (scratch, runtime) = (scratch.into(), Handle::current());
-        Ok(Self { store, cluster, keyring, archive_key: None, scratch, asked, runtime })
+        blocking(open).await
+    }
+
+    /// Makes an archive there. Another agent may make it at the same moment: then that one is it.
+    async fn found(&self, now: Timestamp) -> Result<Cluster, Error> {
+        let name = self.cluster.clone().unwrap_or_else(|| DEFAULT_NAME.into());
+        let (folder, cluster) = (format!("{name}/"), Cluster { name, id: ClusterUid(rand::random()) });
+        let note = ClusterNote { format: FORMAT, cluster, made: now, program: PROGRAM.into() };
+        match found_cluster(&*self.store, &folder, &note).await {
+            Ok(founded) => Ok(founded.cluster),
+            // Whether it is of the same cluster is seen before anything is written.
+            Err(Error::Fence(FenceError::OtherCluster { theirs, ours })) if theirs.name == ours.name => Ok(theirs),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Home {
+    /// The archive of `cluster` at `site`. Nothing is asked of the store.
+    pub fn at(site: Site, cluster: Cluster) -> Self {
+        let Site { store, keyring, recipients, scratch, .. } = site;
+        let asked = Arc::new(Counting::new(store));
+        Self {
+            store: Arc::clone(&asked) as _,
+            cluster,
+            keyring,
+            scratch,
+            asked,
+            recipients: recipients.into(),
+            archive_key: Arc::default(),
+            runtime: Handle::current(),
+        }
+    }
+
+    /// Finds the archive at `site`, or makes it.
+    pub async fn find(site: Site, now: Timestamp) -> Result<Self, Error> {
+        let cluster = match site.cluster().await? {
+            Some(cluster) => cluster,
+            None => site.found(now).await?,
+        };
+        let home = Self::at(site, cluster);
+        home.be_ready_to_write(now).await?;
+        Ok(home)
+    }
+
+    /// The same; but where the store does not answer now, or has nothing now, the archive is the one whose spool is below
+    /// `spools`, if there is one: it is waited for by whoever writes to it, and made a second time by nobody.
+    pub async fn find_or_recall(site: Site, spools: &Path, now: Timestamp) -> Result<Self, Error> {
+        let Some(recalled) = Memory::recall(spools, &site) else {
+            let home = Self::find(site, now).await?;
+            home.be_remembered(spools, now)?;
+            return Ok(home);
+        };
+        let why = match timeout(SOON, site.cluster()).await {
+            Ok(Ok(Some(cluster))) => {
+                let home = Self::at(site, cluster);
+                home.be_remembered(spools, now)?;
+                return Ok(home);
+            }
+            Ok(Ok(None)) => "there is nothing".into(),
+            Ok(Err(error)) if !matches!(error.kind(), Kind::Unavailable | Kind::Missing) => return Err(error),
+            Ok(Err(error)) => in_one_line(&error),
+            Err(_) => format!("it does not answer within {} s", SOON.as_secs()),
+        };
+        let place = site.store.place();
+        tracing::warn!(place, cluster = recalled.name, why, "the archive is not there now, and is waited for");
+        Ok(Self::at(site, recalled))
+    }
+
+    fn be_remembered(&self, spools: &Path, now: Timestamp) -> Result<(), Error> {
+        let kept = Memory::keep(spools, self.store.place(), &self.cluster, now);
+        kept.map_err(|source| Error::Scratch { folder: spools.into(), source })
+    }
+
+    /// The spool for what is on its way to it, below the folder of all spools.
+    pub fn spool(&self, spools: &Path) -> PathBuf {
+        memory::spool_of(spools, &self.cluster)
+    }
+
+    /// Requires that the archive is there, and still this cluster's.
+    pub async fn require(&self) -> Result<(), Error> {
+        match cluster_at(&*self.store, &self.folder()).await? {
+            Some(note) if note.cluster == self.cluster => Ok(()),
+            Some(note) => Err(FenceError::OtherCluster { theirs: note.cluster, ours: self.cluster.clone() }.into()),
+            None => Err(Error::Pick { place: self.store.place().into(), source: PickError::Nothing }),
+        }
+    }
+
+    /// Finds out what new objects are encrypted with, if they are to be.
+    pub async fn be_ready_to_write(&self, now: Timestamp) -> Result<(), Error> {
+        if self.archive_key.get().is_some() {
+            return Ok(());
+        }
+        let folder = self.folder();
+        let lockboxes =
+            Lockboxes { store: &*self.store, folder: &folder, cluster: &self.cluster, keyring: &self.keyring };
+        let key = lockboxes.to_go_on(&self.recipients, now).await?;
+        // Whoever was faster has one that is as good.
+        self.archive_key.get_or_init(|| key);
+        Ok(())
     }
 
     /// The folder that it is in, with a slash at its end.
@@ -87,15 +193,6 @@ impl Home {
         Ok(archive)
     }
 
-    /// From now on, what is written is for `recipients` only.
-    pub async fn encrypt_for(&mut self, recipients: &[Recipient], now: Timestamp) -> Result<(), Error> {
-        let folder = self.folder();
-        let lockboxes =
-            Lockboxes { store: &*self.store, folder: &folder, cluster: &self.cluster, keyring: &self.keyring };
-        self.archive_key = Some(lockboxes.to_write(recipients, now).await?);
-        Ok(())
-    }
-
     /// Does something with it as it is listed now, where waiting holds nobody up.
     pub async fn with<T: Send + 'static>(
         &self,
@@ -105,9 +202,15 @@ impl Home {
         blocking(move || work(&home.open()?, &home)).await
     }
 
+    /// The key that new objects are encrypted with, if they are to be and that was found out.
+    pub fn archive_key(&self) -> Option<&WritingKey> {
+        self.archive_key.get()?.as_ref()
+    }
+
     /// How its objects are written at `now`.
-    pub fn writing(&self, now: Timestamp) -> Writing<'_> {
-        Writing { now, scratch: &self.scratch, archive_key: self.archive_key.clone() }
+    pub fn writing(&self, now: Timestamp) -> Result<Writing<'_>, KeyError> {
+        let archive_key = self.archive_key.get().ok_or(KeyError::NotYet)?.clone();
+        Ok(Writing { now, scratch: &self.scratch, archive_key })
     }
 }
 
@@ -131,16 +234,65 @@ mod tests {
     use std::collections::BTreeSet;
 
     use futures::future::join_all;
-    use store::Memory;
+    use store::{Key, Memory as InMemory, Put};
 
     use super::*;
 
+    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+    fn site(store: &Arc<InMemory>) -> Site {
+        Site::open_to_all(Arc::clone(store) as _, &std::env::temp_dir())
+    }
+
     #[tokio::test]
     async fn of_those_who_begin_together_one_makes_the_archive_and_all_have_it() {
-        let (store, scratch): (Arc<dyn Store>, _) = (Arc::new(Memory::new()), std::env::temp_dir());
-        let find = || Home::find(Arc::clone(&store), None, Arc::new(Keyring::new()), &scratch, Timestamp::UNIX_EPOCH);
-        let homes = join_all((0..20).map(|_| find())).await;
+        let store = Arc::new(InMemory::new());
+        let homes = join_all((0..20).map(|_| Home::find(site(&store), NOW))).await;
         let ids: BTreeSet<String> = homes.into_iter().map(|home| home.unwrap().cluster.id.to_string()).collect();
         assert_eq!(ids.len(), 1);
     }
+
+    #[tokio::test]
+    async fn an_archive_that_was_there_before_is_waited_for_and_not_made_again() {
+        let (store, spools) = (Arc::new(InMemory::new()), tempfile::tempdir().unwrap());
+        let find = || Home::find_or_recall(site(&store), spools.path(), NOW);
+        let first = find().await.unwrap();
+        let note = Key::parse("etcd/cluster.json").unwrap();
+        let bytes = store.get(&note, 0..1 << 20).await.unwrap();
+        store.delete(std::slice::from_ref(&note)).await.remove(0).unwrap();
+
+        let recalled = find().await.unwrap();
+        assert_eq!(recalled.cluster, first.cluster);
+        let nothing = recalled.require().await.unwrap_err();
+        assert!(matches!(nothing, Error::Pick { source: PickError::Nothing, .. }), "{nothing}");
+        assert!(store.get(&note, 0..1).await.is_err(), "nothing was made");
+
+        store.put(&note, bytes, &Put::default()).await.unwrap();
+        recalled.require().await.unwrap();
+        assert_eq!(find().await.unwrap().cluster, first.cluster);
+
+        // Somebody made another one there: that is not the one that was waited for.
+        store.delete(std::slice::from_ref(&note)).await.remove(0).unwrap();
+        let other = Home::find(site(&store), NOW).await.unwrap();
+        assert!(matches!(recalled.require().await, Err(Error::Fence(FenceError::OtherCluster { .. }))));
+        assert_eq!(find().await.unwrap().cluster, other.cluster);
+    }
+
+    #[tokio::test]
+    async fn who_is_to_encrypt_writes_nothing_before_there_is_a_key() {
+        let store = Arc::new(InMemory::new());
+        let cluster = Home::find(site(&store), NOW).await.unwrap().cluster;
+        let recipients = vec![Recipient::age(AGE).unwrap()];
+        let home = Home::at(Site { recipients, ..site(&store) }, cluster);
+        assert!(matches!(home.writing(NOW), Err(KeyError::NotYet)));
+        home.be_ready_to_write(NOW).await.unwrap();
+        assert!(home.writing(NOW).unwrap().archive_key.is_some());
+
+        // Nor does anybody who was not told for whom go on with it in the open.
+        let forgotten = Home::find(site(&store), NOW).await;
+        assert!(matches!(forgotten, Err(Error::Key(KeyError::ForWhom { recipients })) if recipients.len() == 1));
+    }
+
+    /// A public key that nobody has the other half of.
+    const AGE: &str = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
 }

@@ -16,6 +16,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use tokio::sync::{Mutex, watch};
+use tracing::Instrument;
 
 use crate::http::published::{Mode, Prepare};
 use crate::metrics::{Metrics, Restored};
@@ -144,7 +145,7 @@ impl Prepare for Member {
             Mode::Sanity => Depth::Quick,
             Mode::Full => Depth::Whole,
         };
-        async move { member.make_fit(depth).await }.boxed()
+        async move { member.make_fit(depth).await }.instrument(tracing::info_span!("start")).boxed()
     }
 
     fn config(&self) -> BoxFuture<'static, Result<String, String>> {

@@ -147,14 +147,23 @@ impl Heard {
     fn recoverable(&self, now: Timestamp, rhythm: &Rhythm) -> Recoverable {
         let until = self.sealed_until();
         let allowed = SignedDuration::try_from(rhythm.seal_after).unwrap_or_default() + LATENESS;
+        let trouble = self.standing.trouble.as_ref().map(|trouble| trouble.what.as_str());
         let (verdict, why_not) = match until {
+            // What it sealed itself, as long as it was the one, tells nothing of now.
+            _ if self.standing.doing == Doing::StandingBy => {
+                let holder = self.standing.holder.as_deref().unwrap_or("another agent");
+                (Verdict::Unknown, Some(format!("{holder} writes, and tells")))
+            }
             None if self.standing.doing == Doing::Starting => {
                 (Verdict::Unknown, Some("the agent has just begun".into()))
+            }
+            None if self.standing.doing == Doing::WaitingForStore => {
+                (Verdict::Unknown, Some(trouble.unwrap_or("the store is waited for").to_owned()))
             }
             None => (Verdict::No, Some("nothing is in the archive yet".to_owned())),
             Some(until) if now.duration_since(until) > allowed => {
                 let late = now.duration_since(until).as_secs();
-                let why = self.standing.trouble.as_ref().map(|trouble| format!(": {}", trouble.what));
+                let why = trouble.map(|trouble| format!(": {trouble}"));
                 (Verdict::Late, Some(format!("nothing has been sealed for {late} s{}", why.unwrap_or_default())))
             }
             Some(_) => (Verdict::Yes, None),
@@ -198,14 +207,15 @@ impl Heard {
             Right::Theirs { holder, epoch } => (Some(holder.clone()), Some(epoch.0)),
             Right::Unknown | Right::LeftToOthers | Right::Untold { .. } => (None, None),
         };
-        let is_stuck = self.fill.objects > 1 && standing.trouble.is_some();
+        let is_stuck = self.fill.objects > 0 && standing.trouble.is_some();
         let state = match standing.doing {
             Doing::Starting => CaptureState::Starting,
             Doing::StandingBy => CaptureState::StandingBy,
             Doing::TakingFull => CaptureState::TakingFull,
             Doing::Following if is_stuck => CaptureState::WaitingForStore,
             Doing::Following => CaptureState::Following,
-            Doing::Waiting => CaptureState::WaitingForEtcd,
+            Doing::WaitingForEtcd => CaptureState::WaitingForEtcd,
+            Doing::WaitingForStore => CaptureState::WaitingForStore,
         };
         Capture {
             state,
@@ -380,6 +390,10 @@ mod tests {
         (told.verdict, told.until.map(Timestamp::as_second), told.why_not)
     }
 
+    fn trouble(what: &str) -> Option<progress::Trouble> {
+        Some(progress::Trouble { what: what.into(), since: Timestamp::UNIX_EPOCH })
+    }
+
     #[test]
     fn what_is_not_known_is_not_yes() {
         let table = [
@@ -387,6 +401,20 @@ mod tests {
             (
                 Standing { doing: Doing::Following, ..Standing::default() },
                 (Verdict::No, None, "nothing is in the archive yet"),
+            ),
+            (
+                Standing { doing: Doing::WaitingForStore, trouble: trouble("no route"), ..Standing::default() },
+                (Verdict::Unknown, None, "no route"),
+            ),
+            // It wrote once, and another one has been writing for long.
+            (
+                Standing {
+                    doing: Doing::StandingBy,
+                    holder: Some("m-1".into()),
+                    sealed: mark(9, 50),
+                    ..Standing::default()
+                },
+                (Verdict::Unknown, Some(50), "m-1 writes, and tells"),
             ),
             // Nothing happened since, and the member said so a moment ago.
             (
@@ -407,7 +435,7 @@ mod tests {
                     doing: Doing::Following,
                     seen: mark(9, 60),
                     sealed: mark(9, 50),
-                    trouble: Some(progress::Trouble { what: "no route".into(), since: Timestamp::UNIX_EPOCH }),
+                    trouble: trouble("no route"),
                     ..Standing::default()
                 },
                 (Verdict::Late, Some(60), "nothing has been sealed for 40 s: no route"),

@@ -80,7 +80,7 @@ impl Sidecar {
         let made = self.home.with(|archive, home| {
             let agreed = archive.agree(&Wanted::default(), &At::Latest, &home.scratch)?;
             match archive.full_of(&agreed) {
-                Some(full) => archive.make_full(&full, &home.writing(Timestamp::now())).map(|_| ()),
+                Some(full) => archive.make_full(&full, &home.writing(Timestamp::now())?).map(|_| ()),
                 None => Ok(()),
             }
         });

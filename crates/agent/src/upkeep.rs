@@ -23,6 +23,7 @@ use store::Key;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
+use tracing::Instrument;
 
 use crate::drill::scheduled::drill;
 use crate::drill::{DrillError, Etcd};
@@ -217,9 +218,10 @@ impl Upkeep {
     async fn do_one(&self, work: Work, stop: &Stop) {
         let (began, clock) = (Instant::now(), Timestamp::now());
         self.told.send_modify(|told| told.of(work).running_since = Some(clock));
+        let span = tracing::info_span!("upkeep", ?work);
         let result = match (work, &self.schedule.drilling) {
-            (Work::Drill, Some(drilling)) => self.drill(&drilling.etcd, stop).await,
-            _ => self.work_through(work).await,
+            (Work::Drill, Some(drilling)) => self.drill(&drilling.etcd, stop).instrument(span).await,
+            _ => self.work_through(work).instrument(span).await,
         };
         match &result {
             Ok(what) => tracing::info!(?work, what, "upkeep"),
@@ -283,12 +285,12 @@ fn merge(archive: &Archive, home: &Home, policy: &MergePolicy, metrics: &Metrics
     let now = Timestamp::now();
     let plan = archive.due(policy, now)?;
     for merge in &plan.merges {
-        archive.merge(merge, &home.writing(now))?;
+        archive.merge(merge, &home.writing(now)?)?;
     }
     if let Some(full) = &plan.full {
         // What was merged just now is part of it.
         let began = Instant::now();
-        let made = archive.make_full(full, &home.writing(now));
+        let made = archive.make_full(full, &home.writing(now)?);
         let published = made.is_ok().then_some((full.plan.target.unwrap_or_default().0, now));
         metrics.snapshot(SnapshotKind::Full, began.elapsed(), published);
         made?;

@@ -107,6 +107,11 @@ impl Archive {
         &self.folder
     }
 
+    /// That folder, with the slash that what is in it begins with.
+    pub(crate) fn within(&self) -> String {
+        if self.folder.is_empty() { String::new() } else { format!("{}/", self.folder) }
+    }
+
     /// The key of what is called `name` here.
     pub fn key(&self, name: &Name) -> Key {
         let path = if self.folder.is_empty() { name.to_string() } else { format!("{}/{name}", self.folder) };

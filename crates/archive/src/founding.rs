@@ -26,6 +26,11 @@ pub async fn found_cluster(store: &dyn Store, folder: &str, note: &ClusterNote) 
     Ok(found)
 }
 
+/// Whose archive is in `folder`, if there is one.
+pub async fn cluster_at(store: &dyn Store, folder: &str) -> Result<Option<ClusterNote>, Error> {
+    read(store, &Name::Cluster.below(folder)?).await
+}
+
 /// Begins a lineage, or finds that it was begun just so.
 pub async fn found_lineage(store: &dyn Store, folder: &str, note: &LineageNote) -> Result<(), Error> {
     let key = Name::Lineage(note.lineage.clone()).below(folder)?;

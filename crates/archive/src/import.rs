@@ -21,6 +21,7 @@ use store::Key;
 use crate::about::ClusterNote;
 use crate::archive::{Archive, Which};
 use crate::copy::CopyTarget;
+use crate::encryption::{Keyring, Lockboxes, Recipient, WritingKey};
 use crate::entry::{Entry, Layout};
 use crate::error::{Error, is_its_own};
 use crate::fence::FenceError;
@@ -78,6 +79,15 @@ impl NotNeeded {
     }
 }
 
+/// For whom what is brought in is encrypted, and what opens what is there already.
+#[derive(Default)]
+pub struct Locking {
+    /// Those; nobody, and it is not.
+    pub recipients: Vec<Recipient>,
+    /// The keys at hand.
+    pub keyring: Arc<Keyring>,
+}
+
 /// An archive that was brought in, as far as it could be.
 #[derive(Debug)]
 pub struct Importing {
@@ -101,8 +111,17 @@ impl Archive {
 
     /// Brings what this archive of another system has into ours at `target`, which is made if it is not there. A place
     /// that has the archive of a cluster with another name, or nothing that this one continues, is refused.
-    pub fn import(&self, target: &CopyTarget, name: &str, writing: &Writing<'_>) -> Result<Importing, Error> {
-        let into = self.open_import(target, name, writing.now)?;
+    pub fn import(
+        &self,
+        target: &CopyTarget,
+        name: &str,
+        locking: &Locking,
+        writing: &Writing<'_>,
+    ) -> Result<Importing, Error> {
+        let mut into = self.open_import(target, name, writing.now)?;
+        let archive_key = into.key_to_go_on(locking, writing.now)?;
+        into.unlock_with(Arc::clone(&locking.keyring));
+        let writing = &Writing { archive_key, ..writing.clone() };
         let mut entries: Vec<&Entry> = self.catalogue().entries().collect();
         // Of one second, what ends first comes first; a full comes after the delta that ends where it does.
         entries.sort_by_key(|entry| (entry.time(), entry.to, entry.is_full(), &entry.key));
@@ -136,6 +155,13 @@ impl Archive {
         Self::open(Arc::clone(&target.store), self.runtime.clone(), &which, Arc::new(NoKeys))
     }
 
+    fn key_to_go_on(&self, locking: &Locking, now: Timestamp) -> Result<Option<WritingKey>, Error> {
+        let Some(cluster) = self.cluster() else { return Ok(None) };
+        let folder = self.within();
+        let lockboxes = Lockboxes { store: &*self.store, folder: &folder, cluster, keyring: &locking.keyring };
+        self.runtime.block_on(lockboxes.to_go_on(&locking.recipients, now))
+    }
+
     /// The digest that an object ends with.
     pub fn digest_at(&self, key: &Key) -> Result<[u8; 32], Error> {
         let end = self.runtime.block_on(async {
@@ -164,7 +190,7 @@ impl Archive {
 
     /// Begins a lineage with what is brought in.
     fn begin_lineage(&self, note: &crate::about::LineageNote) -> Result<(), Error> {
-        let within = if self.folder().is_empty() { String::new() } else { format!("{}/", self.folder()) };
+        let within = self.within();
         self.runtime.block_on(founding::found_lineage(&*self.store, &within, note))
     }
 }

@@ -159,7 +159,7 @@ impl Archive {
         if !self.store.abilities().uploads {
             return Ok(Vec::new());
         }
-        let within = if self.folder().is_empty() { String::new() } else { format!("{}/", self.folder()) };
+        let within = self.within();
         let mut uploads = self.runtime.block_on(self.store.uploads(&within))?;
         let end = now.checked_sub(policy.failed_grace).unwrap_or(Timestamp::MIN);
         uploads.retain(|upload| upload.begun.is_some_and(|begun| begun <= end));

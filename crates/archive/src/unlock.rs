@@ -30,7 +30,7 @@ pub struct Unlocking {
 impl Archive {
     /// Opens what is encrypted with `keyring` from now on. What comes back tells why a key could not be had.
     pub fn unlock_with(&mut self, keyring: Arc<Keyring>) -> Arc<Unlocking> {
-        let folder = if self.folder().is_empty() { String::new() } else { format!("{}/", self.folder()) };
+        let folder = self.within();
         let unlocking = Arc::new(Unlocking {
             store: Arc::clone(&self.store),
             runtime: self.runtime.clone(),

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use archive::archive::{Archive, Which};
-use archive::import::{Brought, Importing, NotNeeded};
+use archive::import::{Brought, Importing, Locking, NotNeeded};
 use archive::plan::Wanted;
 use archive::point::At;
 use archive::proof::Level;
@@ -69,7 +69,7 @@ impl World {
         let now = Timestamp::from_second(1_800_000_000).unwrap();
         let writing = Writing { now, scratch: self.scratch.path(), archive_key: None };
         let target = source.import_target(Arc::clone(to), "prod")?;
-        source.import(&target, "prod", &writing)
+        source.import(&target, "prod", &Locking::default(), &writing)
     }
 
     fn database(&self, archive: &Archive, lineage: Option<&LineageId>, at: i64) -> Result<Database, Error> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use archive::Layout;
 use archive::LineageId;
 use archive::archive::Which;
-use archive::encryption::Keyring;
+use archive::encryption::{Keyring, Recipient};
 use clap::ValueEnum;
 use etcd_data::Kind;
 use etcd_data::error::kind_of;
@@ -101,6 +101,11 @@ pub struct StoreArgs {
     /// How long to try what may succeed later
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) patience: Option<u64>,
+}
+
+/// Reads one whom something is encrypted for.
+pub(crate) fn age_recipient(text: &str) -> Result<Recipient, String> {
+    Recipient::age(text).map_err(|error| error.to_string())
 }
 
 /// What opens an archive that is encrypted.

@@ -224,6 +224,7 @@ pub fn key_failure(error: &KeyError) -> Failure {
             failure.hint("a newer refloat wrote it, and a newer one is needed to read it")
         }
         KeyError::Unavailable { .. } => failure.hint("try again when it answers"),
+        KeyError::ForWhom { .. } => failure.hint("--encrypt-for says for whom"),
         _ => failure,
     }
 }

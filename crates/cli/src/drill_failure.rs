@@ -12,10 +12,7 @@ pub fn drill_failure(shown: &str, error: &DrillError) -> Failure {
     let kind = error.kind();
     let plain = || Failure::new(kind, error.to_string());
     match error {
-        DrillError::NoEtcd { .. } => plain().hint(
-            "--etcd names one; releases are at github.com/etcd-io/etcd, and distributions call the package etcd-server",
-        ),
-        DrillError::NotEtcd { .. } => plain().hint("--etcd names the program of a server of 3.4 to 3.7"),
+        DrillError::NoEtcd { .. } | DrillError::NotEtcd { .. } => etcd_failure("--etcd", error),
         DrillError::OlderEtcd { data, .. } => plain().hint(format!("--etcd names one of {data} or later")),
         DrillError::NoRoom { folder, needed_bytes, free_bytes } => Failure::new(
             kind,
@@ -38,6 +35,17 @@ pub fn drill_failure(shown: &str, error: &DrillError) -> Failure {
             .hint("--no-record does without"),
         DrillError::Interrupted => plain().hint("nothing is left behind"),
         error => Failure::because(kind, "the drill failed", error),
+    }
+}
+
+/// Says why no etcd can be used for drills: the one that `flag` names, or the one on the PATH.
+pub fn etcd_failure(flag: &str, error: &DrillError) -> Failure {
+    let failure = Failure::new(error.kind(), error.to_string());
+    match error {
+        DrillError::NoEtcd { .. } => failure.hint(format!(
+            "{flag} names one; releases are at github.com/etcd-io/etcd, and distributions call the package etcd-server"
+        )),
+        _ => failure.hint(format!("{flag} names the program of a server of 3.4 to 3.7")),
     }
 }
 

@@ -4,15 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::doctor::ArchiveSite;
-use agent::home::Home;
+use agent::home::{Home, Site};
 use archive::encryption::Recipient;
 use etcd_data::Kind;
 use jiff::Timestamp;
 use store::Settings;
 
-use crate::archive_args::{KeyArgs, StoreArgs};
-use crate::archive_failure::fault_failure;
+use crate::archive_args::{KeyArgs, StoreArgs, age_recipient};
+use crate::archive_failure::{fault_failure, key_failure};
 use crate::archive_point::url;
 use crate::failure::Failure;
 use crate::source::Location;
@@ -26,7 +25,7 @@ pub struct HomeArgs {
     #[arg(long, value_name = "NAME")]
     cluster: Option<String>,
     /// Encrypt what is written for this age recipient; may be given several times
-    #[arg(long, value_name = "RECIPIENT", value_parser = recipient)]
+    #[arg(long, value_name = "RECIPIENT", value_parser = age_recipient)]
     encrypt_for: Vec<Recipient>,
     /// The folder for what has to be on this machine meanwhile; where temporary files go, if not given
     #[arg(long, value_name = "DIR")]
@@ -40,31 +39,26 @@ pub struct HomeArgs {
     keys: KeyArgs,
 }
 
-fn recipient(text: &str) -> Result<Recipient, String> {
-    Recipient::age(text).map_err(|error| error.to_string())
-}
-
 impl HomeArgs {
     /// Finds the archive at `place`, or makes it.
-    pub async fn find(&self, place: &Location, name: Option<&str>) -> Result<Home, Failure> {
-        let ArchiveSite { store, cluster, keyring, scratch } = self.place(place)?;
-        let shown = place.to_string();
-        let failed = |error: archive::Error| home_failure(&shown, &error);
-        let name = cluster.as_deref().or(name);
-        let mut home = Home::find(store, name, keyring, &scratch, Timestamp::now()).await.map_err(failed)?;
-        if !self.encrypt_for.is_empty() {
-            home.encrypt_for(&self.encrypt_for, Timestamp::now()).await.map_err(failed)?;
-        }
-        Ok(home)
+    pub async fn find(&self, place: &Location) -> Result<Home, Failure> {
+        let found = Home::find(self.site(place)?, Timestamp::now()).await;
+        found.map_err(|error| home_failure(&place.to_string(), &error))
     }
 
-    /// Where the archive at `place` is, and what opens it. Nothing is asked of the store yet.
-    fn place(&self, place: &Location) -> Result<ArchiveSite, Failure> {
+    /// The same; or the one whose spool is below `spools`, if the store does not answer now.
+    pub async fn find_or_recall(&self, place: &Location, spools: &Path) -> Result<Home, Failure> {
+        let found = Home::find_or_recall(self.site(place)?, spools, Timestamp::now()).await;
+        found.map_err(|error| home_failure(&place.to_string(), &error))
+    }
+
+    /// Where the archive at `place` is, and how it is read and written. Nothing is asked of the store yet.
+    fn site(&self, place: &Location) -> Result<Site, Failure> {
         self.open(place, self.store.settings(place)?)
     }
 
     /// The same, tried no longer than `patience` unless somebody said how long.
-    pub fn place_within(&self, place: &Location, patience: Duration) -> Result<ArchiveSite, Failure> {
+    pub fn site_within(&self, place: &Location, patience: Duration) -> Result<Site, Failure> {
         let mut settings = self.store.settings(place)?;
         if self.store.patience.is_none() {
             (settings.patience.request, settings.patience.total) = (patience, patience);
@@ -72,24 +66,22 @@ impl HomeArgs {
         self.open(place, settings)
     }
 
-    fn open(&self, place: &Location, settings: Settings) -> Result<ArchiveSite, Failure> {
+    fn open(&self, place: &Location, settings: Settings) -> Result<Site, Failure> {
         let keyring = Arc::new(self.keys.keyring(&settings)?);
         let store = store::open(&url(place)?, &settings);
         let store = store.map_err(|error| fault_failure(&place.to_string(), error.action, &error.fault))?;
-        Ok(ArchiveSite { store, cluster: self.cluster.clone(), keyring, scratch: self.scratch() })
+        let (cluster, recipients) = (self.cluster.clone(), self.encrypt_for.clone());
+        Ok(Site { store, cluster, keyring, recipients, scratch: self.scratch() })
     }
 
     /// The folder for what has to be on this machine meanwhile.
     pub fn scratch(&self) -> PathBuf {
         self.scratch.clone().unwrap_or_else(std::env::temp_dir)
     }
-
-    /// The folder for what is on its way to the store, for the archive of `home`.
-    pub fn spool(&self, home: &Home, given: Option<&Path>) -> PathBuf {
-        let usual = || self.scratch().join("refloat-spool");
-        given.map_or_else(usual, Path::to_path_buf).join(home.cluster.id.to_string())
-    }
 }
+
+/// What the folder is called for what is on its way to stores.
+pub const SPOOLS: &str = "refloat-spool";
 
 /// Why an archive cannot be written, and what to do about it.
 pub fn home_failure(shown: &str, error: &archive::Error) -> Failure {
@@ -97,6 +89,9 @@ pub fn home_failure(shown: &str, error: &archive::Error) -> Failure {
     use archive::catalogue::PickError;
     use archive::fence::FenceError;
 
+    if let Error::Key(error) = error {
+        return key_failure(error);
+    }
     let failure = Failure::because(error.kind(), format!("cannot use the archive at {shown}"), error);
     match error {
         Error::Pick { source: PickError::Several { .. }, .. } => failure.hint("--cluster says which one is meant"),

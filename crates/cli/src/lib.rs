@@ -43,6 +43,8 @@ pub mod snapshot_for;
 pub mod source;
 pub mod table;
 pub mod target_args;
+#[cfg(feature = "opentelemetry")]
+pub mod traces;
 pub mod ui;
 
 use std::panic;

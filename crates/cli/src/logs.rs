@@ -3,9 +3,13 @@
 use std::io::{self, IsTerminal};
 
 use etcd_data::Kind;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, fmt, registry};
 
 use crate::failure::Failure;
+#[cfg(feature = "opentelemetry")]
+use crate::traces::Traces;
 
 /// How events are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -28,16 +32,34 @@ pub struct LogArgs {
     log_level: String,
 }
 
+/// What has been begun. Dropped, nothing of it is left to be told.
+#[must_use = "it ends when it is dropped"]
+pub struct Log {
+    #[cfg(feature = "opentelemetry")]
+    _traces: Option<Traces>,
+}
+
 impl LogArgs {
     /// Begins to log.
-    pub fn begin(&self) -> Result<(), Failure> {
+    pub fn begin(&self) -> Result<Log, Failure> {
         let wrong = |error| Failure::because(Kind::Usage, format!("{:?} is no log level", self.log_level), &error);
         let filter = EnvFilter::builder().parse(&self.log_level).map_err(wrong)?;
-        let events = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
-        match self.log_format {
-            LogFormat::Json => events.json().flatten_event(true).init(),
-            LogFormat::Text => events.with_ansi(io::stderr().is_terminal()).init(),
+        let events = fmt::layer().with_writer(io::stderr);
+        let events = match self.log_format {
+            LogFormat::Json => events.json().flatten_event(true).boxed(),
+            LogFormat::Text => events.with_ansi(io::stderr().is_terminal()).boxed(),
+        };
+        let all = registry().with(events.with_filter(filter));
+        #[cfg(feature = "opentelemetry")]
+        {
+            let traces = Traces::begin()?;
+            all.with(traces.as_ref().map(|traces| traces.layer().with_filter(EnvFilter::new("info")))).init();
+            Ok(Log { _traces: traces })
         }
-        Ok(())
+        #[cfg(not(feature = "opentelemetry"))]
+        {
+            all.init();
+            Ok(Log {})
+        }
     }
 }

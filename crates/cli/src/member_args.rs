@@ -13,7 +13,6 @@ use agent::start::Setup;
 use agent::start::archived::ArchivePlace;
 use agent::start::place::Place;
 use agent::start::policy::{HighWater, Outdated, Policy, QuorumLost};
-use archive::archive::Which;
 use clap::ValueEnum;
 use etcd_data::Kind;
 use etcd_data::error::kind_of;
@@ -22,6 +21,7 @@ use tokio::sync::watch;
 
 use crate::duration::parse_wait;
 use crate::failure::Failure;
+use crate::home_args::SPOOLS;
 
 /// The member beside the agent.
 #[derive(Debug, Clone, clap::Args)]
@@ -108,6 +108,13 @@ impl MemberArgs {
     }
 }
 
+impl Named {
+    /// Where what is on its way to the store outlives the agent: on the member's own volume.
+    pub fn spools(&self) -> Option<PathBuf> {
+        Some(self.place.data_dir.parent()?.join(SPOOLS))
+    }
+}
+
 /// Whoever prepares `named` for `agent`, if there is one to be prepared.
 pub fn prepare(
     named: Option<Named>,
@@ -117,15 +124,10 @@ pub fn prepare(
 ) -> Arc<dyn Prepare> {
     let Some(Named { file, place, policy, others }) = named else { return Arc::new(NoMember) };
     let cluster = agent.home.cluster.name.clone();
-    let archive = ArchivePlace {
-        store: Arc::clone(&agent.home.store),
-        which: Which { cluster: Some(cluster.clone()), layout: None },
-        keyring: Some(Arc::clone(&agent.home.keyring)),
-    };
     let setup = Setup {
         place: Place { cluster, ..place },
         policy,
-        archive: Some(archive),
+        archive: Some(ArchivePlace::from(&agent.home)),
         endpoints: others,
         access,
         scratch: None,

@@ -3,10 +3,13 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
+use age::secrecy::ExposeSecret;
 use archive::about::{ClusterNote, LineageNote};
 use archive::archive::{Archive, Which};
 use archive::closing::{Anchor, Closing, Moment};
@@ -27,6 +30,7 @@ use etcd_data::records::TailRecord;
 use etcd_data::{Database, KeyValue, RevKey, Revision, Tables};
 use jiff::Timestamp;
 use store::{Folder, Store};
+use testkit::fixtures;
 use testkit::stores::{FakeVault, Moto};
 use tokio::runtime::Runtime;
 
@@ -193,6 +197,34 @@ fn kms_opens_an_archive() {
     require_refusal(&refloat(&["get", src, "/4"], &keys), 8, "aws-kms:");
 }
 
+#[test]
+fn what_is_brought_in_is_encrypted_and_never_gone_on_with_in_the_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let dest = folder.path().join("ours");
+    fs::create_dir(&dest).unwrap();
+    let identity = age::x25519::Identity::generate();
+    let keys = folder.path().join("age.txt");
+    fs::write(&keys, identity.to_string().expose_secret()).unwrap();
+    fs::set_permissions(&keys, Permissions::from_mode(0o600)).unwrap();
+    let source = fixtures::path("etcdbrctl/small-3.5.30");
+    let (source, dest, keys) = (source.to_str().unwrap(), dest.to_str().unwrap(), keys.to_str().unwrap());
+    let recipient = identity.to_public().to_string();
+
+    let copy = ["copy", source, dest, "--name", "prod"];
+    require_ok(&refloat(&[&copy[..], &["--encrypt-for", &recipient]].concat(), &[]));
+    let points = require_ok(&refloat(&["points", dest, "--long", "-o", "json", "--identity", keys], &[]));
+    assert!(points.contains("\"encrypted\": true") && !points.contains("\"encrypted\": false"), "{points}");
+    require_refusal(&refloat(&["hashkv", dest], &[]), 8, &recipient);
+    let hash = require_ok(&refloat(&["hashkv", source], &[]));
+    assert_eq!(require_ok(&refloat(&["hashkv", dest, "--identity", keys], &[])), hash);
+
+    // Again, and nobody is named.
+    require_refusal(&refloat(&copy, &[]), 2, "--encrypt-for");
+    let again = [&copy[..], &["--encrypt-for", &recipient, "--identity", keys]].concat();
+    require_ok(&refloat(&again, &[]));
+    assert_eq!(require_ok(&refloat(&["hashkv", dest, "--identity", keys], &[])), hash);
+}
+
 /// Runs a command at a terminal of its own, answers its question for a passphrase, and prints what the terminal shows.
 const AT_A_TERMINAL: &str = r#"
 import os, pty, sys
@@ -247,7 +279,7 @@ fn nothing_is_published_that_the_live_cluster_contradicts() {
     for wrong_by in [0, 1] {
         let folder = tempfile::tempdir().unwrap();
         let archive = folder.path().join("archive");
-        std::fs::create_dir(&archive).unwrap();
+        fs::create_dir(&archive).unwrap();
         write(&runtime, &archive, &[], wrong_by);
         let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
         let (src, etcd, file) = (at("archive"), at("etcd"), at("point.db"));

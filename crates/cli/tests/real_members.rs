@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
 
+#[path = "desk/bucket.rs"]
+mod bucket;
 #[path = "desk/pod.rs"]
 mod pod;
 #[path = "desk/running.rs"]
@@ -10,6 +12,7 @@ mod running;
 
 use std::path::Path;
 
+use bucket::{BUCKET, Bucket};
 use pod::{Pod, Wrap};
 use running::{Running, succeed};
 use serde_json::Value;
@@ -161,4 +164,38 @@ fn of_three_members_one_and_then_all_lose_their_disks() {
         require(&world.archive(), after);
         require(&world.archive(), before);
     }
+}
+
+#[test]
+fn a_member_starts_while_the_store_is_away_and_what_it_was_told_is_sealed_afterwards() {
+    let folder = tempfile::tempdir().unwrap();
+    let bucket = Bucket::new(folder.path());
+    let pod = Pod::several(1, folder.path()).remove(0);
+    let (reached, endpoints) = (bucket.reached(), Pod::endpoints(std::slice::from_ref(&pod)));
+    let begin = || pod.agent(Path::new(BUCKET), &endpoints, &reached.each_ref().map(String::as_str));
+    let client = pod.client();
+
+    let mut agent = begin();
+    let mut wrap = pod.wrap(Version::V36);
+    wrap.until("it can be written to", || client.put("before", "1").is_ok());
+    agent.until_sealed(client.status().unwrap().revision);
+    wrap.stop();
+    assert!(agent.stop().success());
+
+    bucket.is_away(true);
+    let mut agent = begin();
+    let mut wrap = pod.wrap(Version::V36);
+    wrap.until("it serves what it had", || reads(&client, "before", "1"));
+    client.put("meanwhile", "2").unwrap();
+    agent.until("it tells that the store is away", |status| {
+        status["capture"]["state"] == "waiting_for_store" && status["capture"]["trouble"]["what"].is_string()
+    });
+
+    bucket.is_away(false);
+    client.put("afterwards", "3").unwrap();
+    let (revision, hash) = truth(&client);
+    agent.until_sealed(revision);
+    assert_eq!(bucket.hash_at(revision), hash);
+    assert_eq!(bucket.hash_at(revision - 1), client.hash_kv(revision - 1).unwrap().hash);
+    wrap.stop();
 }

@@ -12,6 +12,7 @@
 //! | [`stores`] | starting object stores: S3, Azure, Swift, GCS; a Vault; a slow network before any of them |
 //! | [`fake_etcd`] | an etcd that does as it is told, and misbehaves by a script |
 //! | [`faulty_store`] | a store that fails as stores do, by a seed, and a clock that is told to go on |
+//! | [`collector`] | who is told of traces |
 //! | [`golden`] | database files of every version, and the truth beside them |
 //! | [`browser`] | a real Chromium, driven by a script |
 //!
@@ -25,6 +26,7 @@ pub mod cache;
 pub mod certificates;
 pub mod client;
 pub mod cluster;
+pub mod collector;
 pub mod fake_etcd;
 pub mod faulty_store;
 pub mod fixtures;
@@ -39,6 +41,7 @@ pub mod stores;
 pub use certificates::{Authority, Certified};
 pub use client::{Client, ClientError, Compare, Op, Txn};
 pub use cluster::{Cluster, ClusterPlan};
+pub use collector::Collector;
 pub use fake_etcd::{FakeEtcd, Script};
 pub use faulty_store::{Faults, FaultyStore, Injected, ManualClock};
 pub use golden::Golden;

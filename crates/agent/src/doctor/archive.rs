@@ -17,8 +17,8 @@ use etcd_data::Revision;
 use jiff::{SignedDuration, Timestamp};
 use tokio::runtime::Handle;
 
-use super::ArchiveSite;
 use super::finding::{Check, Finding};
+use crate::home::Site;
 use crate::home::blocking;
 
 /// After so long, a drill says little of what would happen now.
@@ -87,7 +87,7 @@ impl Looked {
 }
 
 /// Looks at it. Nothing is written, and nothing is made that is not there.
-pub(super) async fn look(place: &ArchiveSite) -> Looked {
+pub(super) async fn look(place: &Site) -> Looked {
     let (place, runtime) = (place.clone(), Handle::current());
     let seen = blocking(move || read(&place, runtime)).await;
     let findings = judge(&seen, Timestamp::now());
@@ -101,7 +101,7 @@ pub(super) async fn look(place: &ArchiveSite) -> Looked {
     Looked { findings, tip }
 }
 
-fn read(place: &ArchiveSite, runtime: Handle) -> Seen {
+fn read(place: &Site, runtime: Handle) -> Seen {
     let which = Which { cluster: place.cluster.clone(), layout: None };
     let opened = Archive::open(std::sync::Arc::clone(&place.store), runtime, &which, std::sync::Arc::new(NoKeys));
     let mut archive = match opened {

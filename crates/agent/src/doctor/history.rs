@@ -7,20 +7,20 @@ use ::archive::Cluster as ArchiveCluster;
 use ::archive::error::in_one_line;
 use ::archive::tip::Tip;
 
+use super::Cluster;
 use super::archive::span;
 use super::finding::{Check, Finding};
-use super::{ArchiveSite, Cluster};
 use crate::follow::choose::choose;
 use crate::follow::etcd::Etcd;
 use crate::follow::live::{Live, Trouble};
 use crate::follow::resume::{Resume, ResumeError, resume};
-use crate::home::Home;
+use crate::home::{Home, Site};
 
 /// Changes that are older should be in the archive, whatever the rhythm.
 const BEHIND: SignedDuration = SignedDuration::from_mins(5);
 
 /// Compares where the archive ends with what the cluster has there. Nothing is written.
-pub(super) async fn examine(place: &ArchiveSite, etcd: &Cluster, end: (ArchiveCluster, Box<Tip>)) -> Vec<Finding> {
+pub(super) async fn examine(place: &Site, etcd: &Cluster, end: (ArchiveCluster, Box<Tip>)) -> Vec<Finding> {
     let (cluster, tip) = end;
     let (revision, seen) = (tip.revision, tip.seen);
     let live = Etcd::at(etcd.endpoints.clone(), etcd.access.clone());
@@ -33,9 +33,7 @@ pub(super) async fn examine(place: &ArchiveSite, etcd: &Cluster, end: (ArchiveCl
         };
         let member = choose(&sight, None, None).map_err(away)?;
         let reached = live.current(member).await?;
-        let store = std::sync::Arc::clone(&place.store);
-        let keyring = std::sync::Arc::clone(&place.keyring);
-        let home = Home::find(store, Some(&cluster.name), keyring, &place.scratch, Timestamp::now()).await?;
+        let home = Home::at(place.clone(), cluster);
         Ok((reached, resume(&live, member, &sight, &home, Some(*tip), false).await))
     };
     match found.await {

@@ -161,7 +161,7 @@ impl BasePlan {
         let archive = home.open()?;
         let key = archive.key(&name);
         let tables = database.tables().clone();
-        archive.publish(&name, header, WriteSettings::full(), &home.writing(now), |making| {
+        archive.publish(&name, header, WriteSettings::full(), &home.writing(now)?, |making| {
             database.visit(RevisionRange::ALL, |record| {
                 let failed = |source| Error::Write { key: key.clone(), source };
                 making.push(record.at, record.value).map_err(failed)?;

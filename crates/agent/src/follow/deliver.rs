@@ -9,6 +9,7 @@ use archive::{Error, Header};
 use etcd_data::Kind;
 use store::Key;
 use tokio::sync::watch;
+use tracing::Instrument;
 
 use crate::follow::spool::{Sealed, Spool};
 use crate::home::Home;
@@ -60,6 +61,8 @@ impl Undelivered {
     }
 }
 
+/// How long a store may take for what was sealed, before that is told.
+const SLOW: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
@@ -90,7 +93,8 @@ pub async fn deliver(
             (None, _) => continue,
         }
         let began = Instant::now();
-        let sent = send(home, spool, &next).await;
+        let span = tracing::info_span!("deliver", to = next.header.to.0, bytes = next.size_bytes);
+        let sent = telling_if_slow(send(home, spool, &next).instrument(span), home.store.place(), told).await;
         let published = sent.is_ok().then_some((next.header.to.0, next.header.seen.1));
         metrics.snapshot(SnapshotKind::Incr, began.elapsed(), published);
         match sent {
@@ -113,6 +117,18 @@ pub async fn deliver(
         pause = PAUSE;
         told.send_modify(|told| *told = Delivered { last: Some(next.header), waiting: None });
     }
+}
+
+/// Waits for `sending`. A store is asked again and again for minutes before that counts as failed: meanwhile it is told.
+async fn telling_if_slow<T>(sending: impl Future<Output = T>, place: &str, told: &watch::Sender<Delivered>) -> T {
+    let mut sending = std::pin::pin!(sending);
+    tokio::select! {
+        sent = &mut sending => return sent,
+        () = tokio::time::sleep(SLOW) => {}
+    }
+    let why = format!("{place} has not taken what was sealed for {} s", SLOW.as_secs());
+    told.send_if_modified(|told| told.waiting.replace(why).is_none());
+    sending.await
 }
 
 enum Sending {

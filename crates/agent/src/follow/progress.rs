@@ -7,6 +7,7 @@ use archive::{Epoch, LineageId};
 use etcd_data::{Kind, Revision};
 use jiff::Timestamp;
 use tokio::sync::watch;
+use tracing::Instrument;
 
 use crate::follow::base::{Base, BaseError};
 use crate::follow::live::Sight;
@@ -24,8 +25,10 @@ pub enum Doing {
     TakingFull,
     /// It seals what comes.
     Following,
-    /// Something is in the way, and it tries again.
-    Waiting,
+    /// No member can be followed, and it tries again.
+    WaitingForEtcd,
+    /// The archive cannot be written, and it tries again.
+    WaitingForStore,
 }
 
 /// A revision, and when it was seen.
@@ -126,7 +129,7 @@ impl Progress {
         taking: impl Future<Output = Result<Base, BaseError>>,
     ) -> Result<Base, BaseError> {
         let began = Instant::now();
-        let taken = taking.await;
+        let taken = taking.instrument(tracing::info_span!("full")).await;
         let published = taken.as_ref().ok().map(|base| (base.revision.0, Timestamp::now()));
         self.metrics.snapshot(SnapshotKind::Full, began.elapsed(), published);
         taken

@@ -19,6 +19,7 @@ use etcd_data::{Kind, Revision};
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use crate::follow::Follower;
 use crate::follow::base::{BaseError, BasePlan};
@@ -82,6 +83,16 @@ impl SessionError {
             Self::Resume(error) => error.kind(),
             Self::Broken(_) => Kind::Conflict,
             Self::Undelivered(error) => error.kind(),
+        }
+    }
+
+    /// What is waited for.
+    pub(crate) fn waits_for(&self) -> Doing {
+        match self {
+            Self::Live(_) | Self::Nobody(_) | Self::Broken(_) | Self::Base(_) | Self::Resume(_) => {
+                Doing::WaitingForEtcd
+            }
+            Self::Archive(_) | Self::Undelivered(_) => Doing::WaitingForStore,
         }
     }
 
@@ -263,7 +274,7 @@ impl Session {
             }
             // A member that dropped the watch is watched again at once, and most often that was all.
             if broken_in_a_row > 1 {
-                follower.progress.does(Doing::Waiting);
+                follower.progress.does(Doing::WaitingForEtcd);
             }
             let pause = PAUSE * broken_in_a_row.min(20);
             if order::refuse_during(pause, orders, &in_one_line(&error), stop).await.is_break() {
@@ -308,8 +319,12 @@ impl Session {
         let header = Header { from, to, seen, follows: self.link, ..base };
         let closing = self.told.closing(&segment);
         let (home, spool) = (follower.home.clone(), Arc::clone(&follower.spool));
-        let sealing = move || (spool.seal(header, &segment, closing, &home.writing(now)), segment);
-        let (written, segment) = follower.spool.sealer().run(sealing).await;
+        let span = tracing::info_span!("seal", from = from.0, to = to.0);
+        let sealing = move || {
+            let writing = home.writing(now).map_err(Error::from);
+            (writing.and_then(|writing| spool.seal(header, &segment, closing, &writing)), segment)
+        };
+        let (written, segment) = follower.spool.sealer().run(sealing).instrument(span).await;
         self.segment = segment.reused_for(&self.segment);
         self.link = Some(written?.link);
         follower.progress.metrics.sealed(now.duration_since(seen.0).try_into().unwrap_or_default());

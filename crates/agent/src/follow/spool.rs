@@ -129,6 +129,11 @@ impl Spool {
         Ok(spool)
     }
 
+    /// Where it is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// What it holds, whenever that changes.
     pub fn fill(&self) -> watch::Receiver<Fill> {
         self.fill.subscribe()

@@ -21,6 +21,7 @@ use store::{Fault, Store, StoreError};
 use tokio::runtime::Handle;
 
 use super::seen::{Archived, Newest};
+use crate::home::Home;
 
 /// Where the archive is, and what opens it.
 #[derive(Clone)]
@@ -48,6 +49,16 @@ pub struct Sight {
     pub archived: Archived,
     /// Who has said last that it writes to it.
     pub claim: Option<Claim>,
+}
+
+impl From<&Home> for ArchivePlace {
+    fn from(home: &Home) -> Self {
+        Self {
+            store: Arc::clone(&home.store),
+            which: Which { cluster: Some(home.cluster.name.clone()), layout: None },
+            keyring: Some(Arc::clone(&home.keyring)),
+        }
+    }
 }
 
 impl ArchivePlace {

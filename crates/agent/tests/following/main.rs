@@ -29,10 +29,9 @@ use agent::follow::order::Order;
 use agent::follow::progress::{Doing, Progress};
 use agent::follow::spool::Spool;
 use agent::follow::{Follower, Rhythm};
-use agent::home::Home;
+use agent::home::{Home, Site};
 use agent::pen::Pen;
 use agent::stop::Stopper;
-use archive::encryption::Keyring;
 use archive::fence::{Candidate, Instance, Terms};
 use archive::plan::{PlanError, Target, Wanted};
 use archive::point::At;
@@ -49,6 +48,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 const SEEDS: u64 = 30;
+
+/// The archive that everything is about.
+fn prod(store: Arc<dyn Store>, scratch: &Path) -> Site {
+    Site { cluster: Some("prod".into()), ..Site::open_to_all(store, scratch) }
+}
 
 /// An agent that runs.
 struct Running {
@@ -100,12 +104,10 @@ impl World {
         };
         let store: Arc<dyn Store> = Arc::new(Retrying::new(Arc::clone(&self.faulty) as Arc<dyn Store>, patience));
         let scratch = self.folder.path();
-        let Ok(home) = Home::find(store, Some("prod"), Arc::new(Keyring::new()), scratch, Timestamp::now()).await
-        else {
-            return;
-        };
+        let (site, spools) = (prod(store, scratch), scratch.join(format!("spool-{which}")));
+        let Ok(home) = Home::find_or_recall(site, &spools, Timestamp::now()).await else { return };
         // One that was killed may still be busy with it.
-        let Ok(spool) = Spool::open(&scratch.join(format!("spool-{which}"))) else { return };
+        let Ok(spool) = Spool::open(&home.spool(&spools)) else { return };
         let me = Candidate {
             cluster: home.cluster.clone(),
             holder: format!("agent {which}"),
@@ -236,14 +238,7 @@ impl World {
 
     /// Compares what the archive offers with the cluster. Gives how many points were compared.
     async fn compare(&mut self) -> usize {
-        let home = Home::find(
-            Arc::clone(&self.memory),
-            Some("prod"),
-            Arc::new(Keyring::new()),
-            self.folder.path(),
-            Timestamp::now(),
-        );
-        let home = home.await.unwrap();
+        let home = Home::find(prod(Arc::clone(&self.memory), self.folder.path()), Timestamp::now()).await.unwrap();
         let acknowledged = std::mem::take(&mut self.acknowledged);
         let (truth, current) = (self.cluster.truth(), self.cluster.current());
         let drawn: Vec<i64> = (0..30).map(|_| self.random.random_range(1..=current)).collect();
@@ -361,7 +356,7 @@ async fn while_nobody_answers_it_waits_and_refuses_what_is_asked_for() {
     world.cluster.goes_away(true);
     let running = world.agents[0].as_ref().unwrap();
     let mut standing = running.progress.standing();
-    let waiting = standing.wait_for(|told| told.doing == Doing::Waiting);
+    let waiting = standing.wait_for(|told| told.doing == Doing::WaitingForEtcd);
     drop(tokio::time::timeout(SOON, waiting).await.unwrap().unwrap());
     let (asked, answer) = oneshot::channel();
     running.orders.send(Order::Seal(asked)).await.unwrap();

@@ -59,6 +59,18 @@ pub enum KeyError {
         /// Which archive key.
         id: KeyId,
     },
+    /// What is there is encrypted, and nobody said for whom more of it is to be.
+    #[error(
+        "the archive is encrypted for {}, and nothing says for whom what is written now is to be",
+        names(recipients)
+    )]
+    ForWhom {
+        /// Who can open what is there.
+        recipients: Vec<String>,
+    },
+    /// Whether new objects are to be encrypted, and with what, has not been found out yet.
+    #[error("whether new objects are to be encrypted has not been found out yet")]
+    NotYet,
     /// No passphrase could be had.
     #[error("no passphrase: {what}")]
     NoPassphrase {
@@ -182,8 +194,10 @@ impl KeyError {
             Self::Tampered { .. } | Self::DataKey { .. } | Self::Malformed { .. } => Kind::Corrupt,
             Self::Newer { .. } | Self::UnknownCipher { .. } | Self::TooMuchWork { .. } => Kind::Unsupported,
             Self::Unreadable { source, .. } => etcd_data::error::kind_of(source),
-            Self::NotAKey { .. } | Self::NotARecipient { .. } | Self::NoRecipients => Kind::Usage,
-            Self::Unavailable { .. } => Kind::Unavailable,
+            Self::NotAKey { .. } | Self::NotARecipient { .. } | Self::NoRecipients | Self::ForWhom { .. } => {
+                Kind::Usage
+            }
+            Self::NotYet | Self::Unavailable { .. } => Kind::Unavailable,
         }
     }
 }

@@ -66,6 +66,19 @@ impl Lockboxes<'_> {
         Ok(self.keyring.open(self.cluster, &lockbox).await?.key)
     }
 
+    /// The archive key that new objects are encrypted with for `recipients`; none, if there are none and nothing here is
+    /// encrypted. What is encrypted for somebody is not gone on with in the open because nobody is named.
+    pub async fn to_go_on(&self, recipients: &[Recipient], now: Timestamp) -> Result<Option<WritingKey>, Error> {
+        if !recipients.is_empty() {
+            return self.to_write(recipients, now).await.map(Some);
+        }
+        let current = self.all().await?.into_iter().find(|(lockbox, _)| lockbox.superseded.is_none());
+        match current {
+            None => Ok(None),
+            Some((lockbox, _)) => Err(KeyError::ForWhom { recipients: lockbox.recipients() }.into()),
+        }
+    }
+
     /// The archive key that new objects are encrypted with for `recipients`: the newest that is locked for just them
     /// and is ours for sure, or else a new one, whose lockbox is in the store before anything is written with it.
     pub async fn to_write(&self, recipients: &[Recipient], now: Timestamp) -> Result<WritingKey, Error> {

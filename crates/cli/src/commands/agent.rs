@@ -23,14 +23,14 @@ use jiff::SignedDuration;
 use tokio::sync::watch;
 
 use crate::care_args::CareArgs;
-use crate::drill_failure::drill_failure;
+use crate::drill_failure::etcd_failure;
 use crate::duration::{parse_bytes, parse_duration, parse_wait};
 use crate::etcd_args::EtcdArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::home_args::HomeArgs;
+use crate::home_args::{HomeArgs, SPOOLS};
 use crate::logs::LogArgs;
-use crate::member_args::{MemberArgs, prepare};
+use crate::member_args::{MemberArgs, Named, prepare};
 use crate::runtime::{holder, runtime, stop_signal};
 use crate::server_args::{GuardArgs, TlsArgs};
 use crate::settings_file::SettingsArgs;
@@ -82,7 +82,8 @@ pub struct FollowArgs {
     /// How long a change waits at the most before it is sealed
     #[arg(long, value_name = "SPAN", default_value = "5s", value_parser = parse_wait)]
     seal_after: Duration,
-    /// The folder for what is sealed while the store is away
+    /// The folder for what is sealed while the store is away; beside the data directory that it prepares or in the one for
+    /// temporary files, if not given
     #[arg(long, value_name = "DIR")]
     pub spool: Option<PathBuf>,
     /// How many bytes may wait there; beyond that nothing more is taken from etcd
@@ -114,14 +115,16 @@ pub struct FollowArgs {
 
 /// Follows it.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
-    args.log.begin()?;
+    let _log = args.log.begin()?;
     let access = args.etcd.access()?;
     let listener = listen(args.listen)?;
     let (guard, tls) = (args.guard.guard()?, args.tls.tls()?);
     let (schedule, member) = (args.follow.schedule()?, args.member.named(&args.etcd.endpoints)?);
+    let beside = member.as_ref().and_then(Named::spools);
+    let spools = args.follow.spool.clone().or(beside).unwrap_or_else(|| args.home.scratch().join(SPOOLS));
     let runtime = runtime()?;
     let done = runtime.block_on(async {
-        let home = args.home.find(&args.archive, None).await?;
+        let home = args.home.find_or_recall(&args.archive, &spools).await?;
         let live = Arc::new(Etcd::at(args.etcd.endpoints.clone(), access.clone()));
         let (prepared, how) = watch::channel(Prepared::default());
         let settings = Settings {
@@ -129,7 +132,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
             rhythm: args.follow.rhythm(),
             schedule,
             terms: Terms::lasting(args.takeover),
-            spool: args.home.spool(&home, args.follow.spool.as_deref()),
+            spool: home.spool(&spools),
             replaces: args.home.replaces,
             restoring: watch::Sender::default().subscribe(),
             care: Some(args.care.care(args.etcd.endpoints.clone(), access.clone())),
@@ -209,7 +212,7 @@ impl FollowArgs {
         let drilling = self.drill_at.clone().map(|at| {
             // That there is one, and that it is one, is seen now and not at night.
             let etcd = ::agent::drill::Etcd::find(self.drill_etcd.as_deref());
-            Ok::<_, Failure>(Drilling { at, etcd: etcd.map_err(|error| drill_failure("", &error))? })
+            Ok::<_, Failure>(Drilling { at, etcd: etcd.map_err(|error| etcd_failure("--drill-etcd", &error))? })
         });
         let retention = Policy { rules, ..Policy::default() };
         Ok(Some(Schedule { retention, drilling: drilling.transpose()?, ..Schedule::default() }))

@@ -74,7 +74,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let reading = Reading::begin("backing up", 0);
     let (place, cluster, backup) = runtime.block_on(async {
         let live = Arc::new(Etcd::at(args.etcd.endpoints.clone(), access));
-        let home = args.home.find(&args.archive, None).await?;
+        let home = args.home.find(&args.archive).await?;
         let (place, cluster) = (home.store.place().to_owned(), home.cluster.name.clone());
         let replaces = args.home.replaces;
         let plan = BackupPlan { live, home, holder: holder("backup"), patience: args.wait, replaces };

@@ -6,15 +6,17 @@ use std::sync::Arc;
 use archive::archive::Archive;
 use archive::copy::{CopyTarget, Copying, Outcome};
 use archive::copy_plan::{CopyPlan, Fate, Selection};
+use archive::encryption::Recipient;
 use archive::error::in_one_line;
 use archive::fence::FenceError;
-use archive::import::{Brought, Imported};
+use archive::import::{Brought, Imported, Locking};
 use archive::publish::Writing;
 use archive::{At, Error, Layout, LineageId};
 use etcd_data::Kind;
 use jiff::Timestamp;
 use store::Store;
 
+use crate::archive_args::age_recipient;
 use crate::archive_failure::store_failure;
 use crate::archive_point::{OpenArchive, layout_name, open_archive, url};
 use crate::exit::Exit;
@@ -48,6 +50,9 @@ pub struct Args {
     /// deltas. What is there is taken up; keys and their history are the same, at every revision
     #[arg(long, value_name = "NAME", value_parser = cluster_name, conflicts_with_all = ["at", "since", "verify"])]
     name: Option<String>,
+    /// With `--name`, encrypt what is made for this age recipient; may be given several times
+    #[arg(long, value_name = "RECIPIENT", value_parser = age_recipient, requires = "name")]
+    encrypt_for: Vec<Recipient>,
     /// Read again all of what is at DEST already; otherwise it is known by its size and its end
     #[arg(long)]
     verify: bool,
@@ -288,10 +293,13 @@ fn import(ui: &mut Ui, args: &Args, open: &OpenArchive, store: Arc<dyn Store>, n
     let usual = std::env::temp_dir();
     let scratch = args.source.scratch_or(&usual)?;
     let writing = Writing { now: Timestamp::now(), scratch, archive_key: None };
+    let settings = args.source.archive.store.settings(src)?;
+    let keyring = Arc::new(args.source.archive.keys.keyring(&settings)?);
+    let locking = Locking { recipients: args.encrypt_for.clone(), keyring };
     let importing = {
         let of_bytes = open.archive.catalogue().entries().map(|entry| entry.size_bytes).sum();
         let _reading = Reading::begin("bringing in", of_bytes);
-        open.archive.import(&target, name, &writing)
+        open.archive.import(&target, name, &locking, &writing)
     };
     let importing = importing.map_err(|error| failure(args, open, &error))?;
     let told = Copied::of(&open.archive, &target, false, importing.imported.iter().map(of_import).collect());

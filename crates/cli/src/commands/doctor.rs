@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use agent::doctor::finding::{Area, Finding, Verdict};
-use agent::doctor::{ArchiveSite, Cluster, Machine, Patient, examine};
+use agent::doctor::{Cluster, Machine, Patient, examine};
+use agent::home::Site;
 use etcd_data::Kind;
 use etcd_rpc::Endpoint;
 
@@ -144,8 +145,8 @@ fn noted<T>(area: Area, begun: Result<T, Failure>, findings: &mut Vec<Finding>) 
 }
 
 impl Args {
-    fn place(&self, place: &Location) -> Result<ArchiveSite, Failure> {
-        self.home.place_within(place, PATIENCE)
+    fn place(&self, place: &Location) -> Result<Site, Failure> {
+        self.home.site_within(place, PATIENCE)
     }
 
     fn cluster(&self) -> Result<Cluster, Failure> {

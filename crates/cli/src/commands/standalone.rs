@@ -18,7 +18,6 @@ use ::agent::start::archived::ArchivePlace;
 use ::agent::start::place::Place;
 use ::agent::start::policy::Policy;
 use ::agent::stop::Stopper;
-use archive::archive::Which;
 use archive::error::in_one_line;
 use archive::fence::Terms;
 use etcd_data::Kind;
@@ -80,7 +79,7 @@ pub struct Args {
 
 /// Runs it until it is told to stop.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
-    args.log.begin()?;
+    let _log = args.log.begin()?;
     // What would stop it later is refused before anything is touched.
     let listener = listen(args.listen)?;
     let runs_etcd = args.endpoints.is_empty();
@@ -89,9 +88,10 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let lock = lock(&dir)?;
     let archive = args.archive_in(&dir)?;
     let schedule = args.follow.schedule()?;
+    let spools = args.follow.spool.clone().unwrap_or_else(|| dir.join("spool"));
     let runtime = runtime()?;
     let done = runtime.block_on(async {
-        let home = args.home.find(&archive, None).await?;
+        let home = args.home.find_or_recall(&archive, &spools).await?;
         let stopper = Stopper::default();
         let (orders, taken) = mpsc::channel(1);
         let (lives, mut life) = watch::channel(Life::default());
@@ -103,7 +103,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
             rhythm: args.follow.rhythm(),
             schedule,
             terms: Terms::default(),
-            spool: args.follow.spool.clone().unwrap_or_else(|| dir.join("spool")),
+            spool: home.spool(&spools),
             replaces: args.home.replaces,
             restoring: told,
             care: Some(args.care.care(args.endpoints()?, Access::default())),
@@ -209,8 +209,6 @@ impl Args {
     fn tended(&self, program: OsString, dir: &Path, agent: &Agent) -> Tended {
         let home = &agent.home;
         let peer = format!("http://127.0.0.1:{}", self.peer_port);
-        let which = Which { cluster: Some(home.cluster.name.clone()), layout: None };
-        let archive = ArchivePlace { store: Arc::clone(&home.store), which, keyring: Some(Arc::clone(&home.keyring)) };
         let place = Place {
             cluster: home.cluster.name.clone(),
             name: "standalone".into(),
@@ -224,7 +222,7 @@ impl Args {
         let setup = Setup {
             place,
             policy: Policy::default(),
-            archive: Some(archive),
+            archive: Some(ArchivePlace::from(home)),
             endpoints: Vec::new(),
             access: Access::default(),
             scratch: Some(home.scratch.clone()),

@@ -97,7 +97,7 @@ struct MemberArgs {
 
 /// Starts it, and ends with it.
 pub fn run(args: &Args) -> Result<Exit, Failure> {
-    args.log.begin()?;
+    let _log = args.log.begin()?;
     let plan = args.plan()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::because(kind_of(&error), "cannot begin", &error))?;

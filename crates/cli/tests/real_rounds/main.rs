@@ -19,6 +19,8 @@
 )]
 
 mod agents;
+#[path = "../desk/bucket.rs"]
+mod bucket;
 mod compare;
 mod fault;
 mod hosts;

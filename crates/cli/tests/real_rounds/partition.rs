@@ -12,9 +12,9 @@ use testkit::stores::{FakeGcs, Toxic};
 use testkit::{Client, Version};
 
 use crate::agents::{Agents, TERM};
+use crate::bucket::{BUCKET, open_bucket};
 use crate::compare::Reader;
 use crate::hosts::{Hosts, at_desk, at_hub, test_at_desk, test_at_hub};
-use crate::place::{BUCKET, open_bucket};
 use crate::seed::seed;
 use crate::server::Server;
 use crate::traffic::{Reach, Traffic};

@@ -5,19 +5,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use store::{Bag, Credentials, Folder, Secret, Settings, Store};
-use testkit::stores::{FakeGcs, Toxic};
+use store::{Folder, Store};
+
+use crate::bucket::{BUCKET, Bucket};
 
 /// Where an archive is.
 pub(crate) enum Place {
     /// In a folder, which goes away as a disk does that is not mounted.
     Folder(PathBuf),
     /// In a bucket, behind a network.
-    Bucket { server: FakeGcs, network: Toxic, key: PathBuf },
+    Bucket(Bucket),
 }
-
-/// The bucket, and where in it.
-pub(crate) const BUCKET: &str = "gs://archives/of/ours";
 
 impl Place {
     pub(crate) fn folder(beside: &Path) -> Self {
@@ -27,12 +25,7 @@ impl Place {
     }
 
     pub(crate) fn bucket(beside: &Path) -> Self {
-        let server = FakeGcs::start();
-        server.bucket("archives");
-        let network = Toxic::before_url(&server.url());
-        let key = beside.join("service-account.json");
-        fs::write(&key, server.service_account_key()).unwrap();
-        Self::Bucket { server, network, key }
+        Self::Bucket(Bucket::new(beside))
     }
 
     /// `refloat` with a command that takes it, as the command's first argument.
@@ -40,9 +33,7 @@ impl Place {
         let mut refloat = Command::new(env!("CARGO_BIN_EXE_refloat"));
         match self {
             Self::Folder(folder) => refloat.arg(command).arg(folder),
-            Self::Bucket { network, key, .. } => {
-                refloat.args([command, BUCKET, "--endpoint", &network.url(), "--credentials"]).arg(key)
-            }
+            Self::Bucket(bucket) => refloat.args([command, BUCKET]).args(bucket.reached()),
         };
         refloat
     }
@@ -51,7 +42,7 @@ impl Place {
     pub(crate) fn open(&self) -> Arc<dyn Store> {
         match self {
             Self::Folder(folder) => Arc::new(Folder::at(folder).unwrap()),
-            Self::Bucket { server, .. } => open_bucket(server),
+            Self::Bucket(bucket) => bucket.open(),
         }
     }
 
@@ -59,7 +50,7 @@ impl Place {
     pub(crate) fn clock_tolerance_seconds(&self) -> i64 {
         match self {
             Self::Folder(_) => 90_000,
-            Self::Bucket { .. } => 50,
+            Self::Bucket(_) => 50,
         }
     }
 
@@ -67,7 +58,7 @@ impl Place {
     pub(crate) fn goes_away(&self) {
         match self {
             Self::Folder(folder) => fs::rename(folder, away(folder)).unwrap(),
-            Self::Bucket { network, .. } => network.closed(true),
+            Self::Bucket(bucket) => bucket.is_away(true),
         }
     }
 
@@ -75,17 +66,9 @@ impl Place {
     pub(crate) fn returns(&self) {
         match self {
             Self::Folder(folder) => fs::rename(away(folder), folder).unwrap(),
-            Self::Bucket { network, .. } => network.closed(false),
+            Self::Bucket(bucket) => bucket.is_away(false),
         }
     }
-}
-
-/// The bucket of a server, straight.
-pub(crate) fn open_bucket(server: &FakeGcs) -> Arc<dyn Store> {
-    let values = [("serviceaccount.json".to_owned(), Secret::new(server.service_account_key()))];
-    let credentials = Credentials::Bag(Bag::Values(values.into()));
-    let settings = Settings { credentials, endpoint: Some(server.url()), ..Settings::default() };
-    store::open(BUCKET, &settings).unwrap()
 }
 
 fn away(folder: &Path) -> PathBuf {

@@ -48,7 +48,7 @@ fn link_of(follower: &Follower, kept: &Sealed) -> Option<Link> {
 pub(super) async fn tip(follower: &Follower) -> Option<Tip> {
     let kept = follower.spool.all().pop()?;
     let file = follower.spool.store().file(&follower.spool.key(&kept).ok()?)?;
-    let key = follower.home.archive_key.clone().map(|writing| writing.key);
+    let key = follower.home.archive_key().map(|writing| writing.key.clone());
     blocking(move || {
         let keys = key.as_slice();
         tip_in(&kept, Arc::new(file), keys)

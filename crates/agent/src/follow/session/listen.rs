@@ -169,7 +169,9 @@ impl Session {
         if beside.anchor_at.is_some_and(|at| at <= Instant::now()) && beside.anchoring.is_none() {
             beside.anchor_at = follower.rhythm.anchor_every.map(|every| Instant::now() + every);
             let sight = follower.progress.standing().borrow().sight.clone().unwrap_or_default();
-            beside.anchoring = Some(anchors::ask(Arc::clone(&follower.live), sight, self.sealed).boxed());
+            let span = tracing::info_span!("anchor", revision = self.sealed.0);
+            let asking = anchors::ask(Arc::clone(&follower.live), sight, self.sealed);
+            beside.anchoring = Some(asking.instrument(span).boxed());
         }
         Ok(())
     }

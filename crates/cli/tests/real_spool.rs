@@ -1,0 +1,180 @@
+//! What is sealed on this machine while the store is away: it comes to the archive, whatever happens to it and to the
+//! agent meanwhile.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
+
+#[path = "desk/bucket.rs"]
+mod bucket;
+#[path = "desk/running.rs"]
+mod running;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use bucket::{BUCKET, Bucket};
+use rand::{RngCore, SeedableRng};
+use running::Running;
+use tempfile::TempDir;
+use testkit::{Client, Etcd, Member, Port, Version};
+
+struct World {
+    folder: TempDir,
+    bucket: Bucket,
+    etcd: Etcd,
+}
+
+impl World {
+    fn new(version: Version) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let bucket = Bucket::new(folder.path());
+        let etcd = Member::new(version, folder.path().join("etcd")).without_fsync().start();
+        Self { folder, bucket, etcd }
+    }
+
+    fn client(&self) -> Client {
+        self.etcd.client()
+    }
+
+    fn spools(&self) -> PathBuf {
+        self.folder.path().join("spools")
+    }
+
+    fn agent(&self, more: &[&str]) -> Running {
+        let (url, spools, page) = (self.etcd.client_url(), self.spools(), Port::reserve());
+        let args = ["agent", BUCKET, "--endpoints", &url, "--spool", spools.to_str().unwrap(), "--takeover", "2s"];
+        let args = args.into_iter().chain(more.iter().copied()).map(str::to_owned).chain(self.bucket.reached());
+        let args: Vec<String> = args.collect();
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        Running::start(&args, page.address(), &self.folder.path().join("agent.log"))
+    }
+
+    /// Puts some, and gives the hash at each revision.
+    fn write(&self, count: usize) -> Vec<(i64, u32)> {
+        let client = self.client();
+        let mut hashes = Vec::new();
+        for at in 0..count {
+            client.put(format!("key {}", at % 5), format!("value {at}")).unwrap();
+            hashes.push(truth(&client));
+        }
+        hashes
+    }
+
+    fn require(&self, hashes: &[(i64, u32)]) {
+        for (revision, hash) in hashes {
+            assert_eq!(self.bucket.hash_at(*revision), *hash, "revision {revision}");
+        }
+    }
+
+    /// The sealed deltas that wait.
+    fn waiting(&self) -> Vec<PathBuf> {
+        fn below(folder: &Path, found: &mut Vec<PathBuf>) {
+            for entry in fs::read_dir(folder).into_iter().flatten().map(Result::unwrap) {
+                match entry.file_type().unwrap().is_dir() {
+                    true => below(&entry.path(), found),
+                    false if entry.path().extension().is_some_and(|kind| kind == "delta") => found.push(entry.path()),
+                    false => {}
+                }
+            }
+        }
+        let mut found = Vec::new();
+        below(&self.spools(), &mut found);
+        found.sort();
+        found
+    }
+}
+
+fn truth(client: &Client) -> (i64, u32) {
+    let revision = client.status().unwrap().revision;
+    (revision, client.hash_kv(revision).unwrap().hash)
+}
+
+/// Sealed while the store was away, then the agent died, and etcd has compacted it away: nobody but the spool has it.
+#[test]
+fn what_a_killed_agent_has_sealed_the_next_one_delivers() {
+    for version in Version::ALL {
+        let world = World::new(version);
+        let mut agent = world.agent(&["--seal-after", "100ms"]);
+        let before = world.write(3);
+        agent.until_sealed(before[2].0);
+
+        world.bucket.is_away(true);
+        let hashes = world.write(10);
+        let last = hashes[9].0;
+        agent.until("all is in the spool", |_| {
+            let newest = world.waiting().pop();
+            newest.is_some_and(|path| path.to_str().unwrap().ends_with(&format!("{last}.delta")))
+        });
+        agent.kill();
+        world.client().compact(last).unwrap();
+
+        // The next one begins before the store is back.
+        let mut agent = world.agent(&["--seal-after", "100ms"]);
+        agent.until("it waits for the store", |status| status["capture"]["state"] == "waiting_for_store");
+        world.bucket.is_away(false);
+        let after = world.write(2);
+        agent.until_sealed(after[1].0);
+        // That it was compacted is known from the next seal on.
+        world.require(&[&before[..], &hashes, &after[1..]].concat());
+        assert!(agent.stop().success());
+        assert_eq!(world.waiting(), [] as [PathBuf; 0]);
+    }
+}
+
+#[test]
+fn what_is_damaged_in_the_spool_is_thrown_away_and_etcd_tells_it_again() {
+    let world = World::new(Version::V36);
+    let mut agent = world.agent(&["--seal-after", "100ms"]);
+    let before = world.write(3);
+    agent.until_sealed(before[2].0);
+
+    world.bucket.is_away(true);
+    let hashes = world.write(10);
+    agent.until("something is in the spool", |_| !world.waiting().is_empty());
+    agent.kill();
+    let damaged = world.waiting().remove(0);
+    let mut bytes = fs::read(&damaged).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&damaged, bytes).unwrap();
+
+    world.bucket.is_away(false);
+    let mut agent = world.agent(&["--seal-after", "100ms"]);
+    agent.until_sealed(hashes[9].0);
+    world.require(&hashes);
+    assert!(agent.stop().success());
+}
+
+#[test]
+fn a_spool_that_is_full_takes_no_more_until_there_is_room() {
+    const LIMIT: u64 = 64 << 10;
+    const LARGE: usize = 16 << 10;
+    let world = World::new(Version::V35);
+    let mut agent = world.agent(&["--seal-after", "100ms", "--spool-limit", &LIMIT.to_string()]);
+    let before = world.write(1);
+    agent.until_sealed(before[0].0);
+
+    world.bucket.is_away(true);
+    let (client, mut random) = (world.client(), rand::rngs::StdRng::seed_from_u64(1));
+    let mut put = || {
+        let mut value = vec![0; LARGE];
+        random.fill_bytes(&mut value);
+        client.put("large", value).unwrap();
+    };
+    (0..8).for_each(|_| put());
+    let full =
+        agent.until("the spool is full", |status| status["capture"]["spool"]["size_bytes"].as_u64() >= Some(LIMIT));
+    let seen = full["capture"]["revision_seen"].as_i64().unwrap();
+    // Nothing of this is taken: the limit is passed by no more than what was under way.
+    (0..40).for_each(|_| put());
+    let hashes = [truth(&client)];
+    let status = agent.until("it tells why", |status| status["capture"]["state"] == "waiting_for_store");
+    assert!(status["capture"]["trouble"]["what"].as_str().unwrap().contains(BUCKET), "{status:#}");
+    let waits: u64 = world.waiting().iter().map(|path| path.metadata().unwrap().len()).sum();
+    assert!(waits < LIMIT + 10 * LARGE as u64, "{waits} bytes wait");
+    assert!(status["capture"]["revision_seen"].as_i64().unwrap() < hashes[0].0, "from {seen} on nothing was taken");
+
+    world.bucket.is_away(false);
+    agent.until_sealed(hashes[0].0);
+    world.require(&hashes);
+    assert!(agent.stop().success());
+}
