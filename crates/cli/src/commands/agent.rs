@@ -158,9 +158,8 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
 
 /// Takes the port, before anything else is done.
 pub fn listen(address: SocketAddr) -> Result<Listener, Failure> {
-    Listener::bind(address).map_err(|error: HttpError| {
-        Failure::because(error.kind(), error.to_string(), &error).hint("--listen names another address")
-    })
+    Listener::bind(address)
+        .map_err(|error: HttpError| Failure::of(error.kind(), &error).hint("--listen names another address"))
 }
 
 /// Begins to follow.
