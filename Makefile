@@ -4,9 +4,10 @@
 export REFLOAT_CACHE ?= $(HOME)/.cache/refloat
 export CARGO_TARGET_DIR ?= $(REFLOAT_CACHE)/target
 
-# Integration tests that need real servers are called real_*; the others are the fast ones.
 # What is behind a feature is tested with the rest.
 features := --features cli/opentelemetry
+
+# Integration tests that need real servers are called real_*; the others are the fast ones.
 tests := $(notdir $(basename $(wildcard crates/*/tests/*.rs)) $(patsubst %/main.rs,%,$(wildcard crates/*/tests/*/main.rs)))
 fast_tests := $(filter-out real_%,$(sort $(tests)))
 

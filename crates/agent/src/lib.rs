@@ -35,4 +35,5 @@ pub mod start;
 pub mod stop;
 pub mod supervise;
 pub mod upkeep;
+mod whole_file;
 pub mod wrap;

@@ -114,7 +114,7 @@ impl Archive {
 
     /// The key of what is called `name` here.
     pub fn key(&self, name: &Name) -> Key {
-        let path = if self.folder.is_empty() { name.to_string() } else { format!("{}/{name}", self.folder) };
+        let path = format!("{}{name}", self.within());
         #[allow(clippy::expect_used, reason = "the folder comes of a key, and names are made of what keys may have")]
         Key::parse(path).expect("names are keys")
     }

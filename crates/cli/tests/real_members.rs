@@ -9,6 +9,8 @@ mod bucket;
 mod pod;
 #[path = "desk/running.rs"]
 mod running;
+#[path = "desk/truth.rs"]
+mod truth;
 
 use std::path::Path;
 
@@ -18,6 +20,7 @@ use running::{Running, succeed};
 use serde_json::Value;
 use tempfile::TempDir;
 use testkit::{Client, Version};
+use truth::truth;
 
 struct World {
     folder: TempDir,
@@ -68,11 +71,6 @@ impl World {
 
 fn reads(client: &Client, key: &str, value: &str) -> bool {
     client.get(key).is_ok_and(|found| found.is_some_and(|found| found.value == value.as_bytes()))
-}
-
-fn truth(client: &Client) -> (i64, u32) {
-    let revision = client.status().unwrap().revision;
-    (revision, client.hash_kv(revision).unwrap().hash)
 }
 
 fn require(archive: &str, (revision, hash): (i64, u32)) {

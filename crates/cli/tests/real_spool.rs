@@ -7,6 +7,8 @@
 mod bucket;
 #[path = "desk/running.rs"]
 mod running;
+#[path = "desk/truth.rs"]
+mod truth;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,6 +18,7 @@ use rand::{RngCore, SeedableRng};
 use running::Running;
 use tempfile::TempDir;
 use testkit::{Client, Etcd, Member, Port, Version};
+use truth::truth;
 
 struct World {
     folder: TempDir,
@@ -81,11 +84,6 @@ impl World {
         found.sort();
         found
     }
-}
-
-fn truth(client: &Client) -> (i64, u32) {
-    let revision = client.status().unwrap().revision;
-    (revision, client.hash_kv(revision).unwrap().hash)
 }
 
 /// Sealed while the store was away, then the agent died, and etcd has compacted it away: nobody but the spool has it.

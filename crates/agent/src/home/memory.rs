@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::Site;
+use crate::whole_file;
 
 /// What is remembered of one archive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,12 +41,8 @@ impl Memory {
 
     /// Remembers that the archive of `cluster` is at `place`.
     pub(super) fn keep(spools: &Path, place: &str, cluster: &Cluster, now: Timestamp) -> io::Result<()> {
-        let folder = spool_of(spools, cluster);
-        fs::create_dir_all(&folder)?;
         let memory = Self { place: place.into(), cluster: cluster.clone(), seen: now };
-        let making = folder.join(format!("{FILE}.making"));
-        fs::write(&making, serde_json::to_vec_pretty(&memory)?)?;
-        fs::rename(making, folder.join(FILE))
+        whole_file::replace(&spool_of(spools, cluster).join(FILE), &serde_json::to_vec_pretty(&memory)?)
     }
 
     /// One that cannot be read is none.

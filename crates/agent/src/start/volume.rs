@@ -11,8 +11,8 @@
 //! once had data is not taken for a new one. Gardener's `safe_guard`, which names the namespace of the pod, is honoured
 //! where it is there, and made where the namespace is known.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::place::Place;
 use super::seen::{Held, Volume};
+use crate::whole_file::replace;
 
 /// What the file says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,12 +54,12 @@ pub fn mark(place: &Place, held: Held) -> io::Result<()> {
     if before.as_ref() != Some(&mark) {
         let mut json = serde_json::to_vec(&mark)?;
         json.push(b'\n');
-        write(&path, &json)?;
+        replace(&path, &json)?;
     }
     if let Some((namespace, path)) = place.namespace.as_ref().zip(guard_path(place))
         && read(&path)?.is_none()
     {
-        write(&path, namespace.as_bytes())?;
+        replace(&path, namespace.as_bytes())?;
     }
     Ok(())
 }
@@ -115,17 +116,6 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
         }
         Ok(_) => fs::read(path).map(Some),
     }
-}
-
-/// Writes a file so that it is there whole or not at all.
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder)?;
-    let mut file = tempfile::Builder::new().prefix(".volume-").tempfile_in(folder)?;
-    file.write_all(bytes)?;
-    file.as_file().sync_all()?;
-    file.persist(path).map_err(|error| error.error)?;
-    File::open(folder)?.sync_all()
 }
 
 fn is_mount_point(path: &Path) -> bool {

@@ -1,12 +1,13 @@
 //! The note of how etcd ended, in the words of the published protocol, and what the next start makes of it.
 
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::WrapError;
 use super::initialization::Mode;
 use crate::supervise::Ended;
+use crate::whole_file;
 
 /// Where pods of the published kind keep it.
 pub(super) const PUBLISHED: &str = "/var/etcd/data/exit_code";
@@ -61,16 +62,11 @@ fn words(ended: Ended, was_ready: bool) -> String {
 
 /// Puts a file in the place of `path` at once, readable for ourselves.
 pub(super) fn replace(path: &Path, content: &[u8]) -> Result<(), WrapError> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let write = || {
-        fs::create_dir_all(folder)?;
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        file.write_all(content)?;
-        file.as_file().sync_all()?;
-        file.persist(path)?;
-        fs::File::open(folder)?.sync_all()
-    };
-    write().map_err(|source| WrapError::File { action: "writing", path: path.to_owned(), source })
+    whole_file::replace(path, content).map_err(|source| WrapError::File {
+        action: "writing",
+        path: path.to_owned(),
+        source,
+    })
 }
 
 #[cfg(test)]
