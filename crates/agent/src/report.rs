@@ -45,12 +45,22 @@ pub struct Reporter {
     pub right: watch::Receiver<Right>,
     /// What is done from time to time.
     pub upkeep: watch::Receiver<upkeep::Told>,
+    /// The archive's other destinations.
+    pub elsewhere: Vec<Elsewhere>,
     /// A restore that somebody ordered.
     pub restoring: watch::Receiver<Option<Restoring>>,
     /// The care that is taken of the cluster.
     pub care: watch::Receiver<turns::Told>,
     /// How the data directory beside the agent is.
     pub prepared: watch::Receiver<Prepared>,
+}
+
+/// Another destination of the archive.
+pub struct Elsewhere {
+    /// Where.
+    pub place: String,
+    /// What is done there from time to time.
+    pub upkeep: watch::Receiver<upkeep::Told>,
 }
 
 /// How often it is told, if nothing changes.
@@ -92,6 +102,7 @@ impl Reporter {
             fill: *self.fill.borrow(),
             right: self.right.borrow().clone(),
             upkeep: self.upkeep.borrow().clone(),
+            elsewhere: self.elsewhere.iter().map(|one| (one.place.clone(), one.upkeep.borrow().clone())).collect(),
             care: self.care.borrow().clone(),
             prepared: self.prepared.borrow().clone(),
         }
@@ -105,6 +116,7 @@ struct Heard {
     fill: Fill,
     right: Right,
     upkeep: upkeep::Told,
+    elsewhere: Vec<(String, upkeep::Told)>,
     care: turns::Told,
     prepared: Prepared,
 }
@@ -128,7 +140,7 @@ impl Heard {
             recoverable,
             members: sight.map(|sight| members(sight, now)).unwrap_or_default(),
             capture: self.capture(&reporter.rhythm, &samples),
-            destinations: vec![self.destination(home)],
+            destinations: self.destinations(home),
             upkeep: self.upkeep(),
             doing: self.doing(),
             restoring: reporter.restoring.borrow().clone(),
@@ -193,10 +205,7 @@ impl Heard {
             time: Some(seen),
             shown: seen,
         });
-        let proven = self.upkeep.proven.iter().filter(|(point, _)| point.level != Level::Sealed);
-        let proven = proven.filter_map(|(point, shown)| {
-            Some(Reached { proof: proof(point.level), revision: point.revision.0, time: None, shown: (*shown)? })
-        });
+        let proven = proven(&self.upkeep).filter(|reached| reached.proof != Proof::Sealed);
         sealed.into_iter().chain(proven).collect()
     }
 
@@ -240,7 +249,12 @@ impl Heard {
         }
     }
 
-    fn destination(&self, home: &Home) -> Destination {
+    fn destinations(&self, home: &Home) -> Vec<Destination> {
+        let others = self.elsewhere.iter().map(|(place, upkeep)| elsewhere(place, upkeep));
+        std::iter::once(self.first_destination(home)).chain(others).collect()
+    }
+
+    fn first_destination(&self, home: &Home) -> Destination {
         let trouble = self.standing.trouble.as_ref().filter(|_| self.fill.objects > 1);
         let health = match (trouble, self.standing.sealed) {
             (Some(_), _) => Health::Failing,
@@ -289,8 +303,39 @@ impl Heard {
             Prepared::Preparing { since, what } => Some((format!("preparing the data directory: {what}"), *since)),
             _ => None,
         };
-        let all = preparing.into_iter().chain(works);
+        let copies = self.elsewhere.iter();
+        let copies = copies.filter_map(|(place, told)| Some((format!("copying to {place}"), told.copy.running_since?)));
+        let all = preparing.into_iter().chain(works).chain(copies);
         all.map(|(what, since)| api::status::Doing { what, since, done: None }).collect()
+    }
+}
+
+/// The newest point of each level that is recorded.
+fn proven(upkeep: &upkeep::Told) -> impl Iterator<Item = Reached> {
+    upkeep.proven.iter().filter_map(|(point, shown)| {
+        Some(Reached { proof: proof(point.level), revision: point.revision.0, time: None, shown: (*shown)? })
+    })
+}
+
+/// A destination that is copied to.
+fn elsewhere(place: &str, upkeep: &upkeep::Told) -> Destination {
+    let last = upkeep.copy.last.as_ref();
+    let trouble = last.and_then(|last| {
+        let at = upkeep.copy.failing_since.unwrap_or(last.at);
+        Some(Trouble { at, what: last.result.as_ref().err()?.clone(), goes_on: true })
+    });
+    let health = match (last, &trouble) {
+        (None, _) => Health::Unknown,
+        (Some(_), None) => Health::Healthy,
+        (Some(_), Some(_)) => Health::Failing,
+    };
+    Destination {
+        place: place.to_owned(),
+        health,
+        trouble,
+        reached: proven(upkeep).collect(),
+        objects: upkeep.listed.map(|(objects, _)| objects),
+        size_bytes: upkeep.listed.map(|(_, bytes)| bytes),
     }
 }
 

@@ -22,7 +22,7 @@ use crate::home::Home;
 use crate::member::Prepared;
 use crate::metrics::Metrics;
 use crate::pen::Pen;
-use crate::report::Reporter;
+use crate::report::{Elsewhere, Reporter};
 use crate::sidecar::Sidecar;
 use crate::start::OnItsWay;
 use crate::stop::Stopper;
@@ -36,6 +36,8 @@ pub struct Settings {
     pub rhythm: Rhythm,
     /// What is done to the archive when; nothing if somebody else sees to it.
     pub schedule: Option<Schedule>,
+    /// Where else it is kept, and what is done there when.
+    pub others: Vec<(Home, Schedule)>,
     /// How soon another agent takes over.
     pub terms: Terms,
     /// The folder for what is on its way to the store.
@@ -64,6 +66,8 @@ pub struct Agent {
     pub metrics: Arc<Metrics>,
     /// What is sealed on this machine and not in the archive yet.
     pub on_its_way: OnItsWay,
+    /// Where else the archive is kept.
+    others: Vec<Home>,
     pen: Pen,
     stopper: Stopper,
     following: JoinSet<()>,
@@ -76,7 +80,7 @@ const ORDERS: usize = 16;
 impl Agent {
     /// Begins to follow `live` into the archive at `home`.
     pub fn begin(live: Arc<dyn Live>, home: Home, settings: Settings) -> Result<Self, SpoolError> {
-        let Settings { name, rhythm, schedule, terms, spool, replaces, restoring, care, prepared } = settings;
+        let Settings { name, rhythm, schedule, others, terms, spool, replaces, restoring, care, prepared } = settings;
         let spool = Arc::new(Spool::open(&spool)?);
         let me = Candidate { cluster: home.cluster.clone(), holder: name.clone(), instance: Instance(rand::random()) };
         let (wanted, is_wanted) = watch::channel(false);
@@ -94,9 +98,19 @@ impl Agent {
         let (told, upkeep) = watch::channel(Told::default());
         if let Some(schedule) = schedule {
             let (home, right, metrics) = (home.clone(), pen.right(), Arc::clone(&metrics));
-            let keeper = Upkeep { home, schedule, right, told, metrics };
+            let keeper = Upkeep { home, first: None, schedule, right, told, metrics };
             beside.spawn(keeper.keep_up(stopper.stop_signal()));
         }
+        let mut elsewhere = Vec::new();
+        for (other, schedule) in &others {
+            let (told, upkeep) = watch::channel(Told::default());
+            elsewhere.push(Elsewhere { place: other.store.place().to_owned(), upkeep });
+            let (first, schedule) = (Some(home.clone()), schedule.clone());
+            let (right, metrics) = (pen.right(), Arc::clone(&metrics));
+            let keeper = Upkeep { home: other.clone(), first, schedule, right, told, metrics };
+            beside.spawn(keeper.keep_up(stopper.stop_signal()));
+        }
+        let others = others.into_iter().map(|(other, _)| other).collect();
         let (told, cared) = watch::channel(turns::Told::default());
         if let Some(care) = care {
             let (right, standing) = (pen.right(), standing.clone());
@@ -115,18 +129,20 @@ impl Agent {
             fill,
             right: pen.right(),
             upkeep,
+            elsewhere,
             restoring,
             care: cared,
             prepared,
         };
         beside.spawn(reporter.report(reported, stopper.stop_signal()));
-        Ok(Self { home, orders, status, standing, metrics, on_its_way, pen, stopper, following, beside })
+        Ok(Self { home, orders, status, standing, metrics, on_its_way, others, pen, stopper, following, beside })
     }
 
     /// What answers for it in the published protocol.
     pub fn sidecar(&self) -> Sidecar {
         Sidecar {
             home: self.home.clone(),
+            others: self.others.clone(),
             orders: self.orders.clone(),
             status: self.status.clone(),
             standing: self.standing.clone(),

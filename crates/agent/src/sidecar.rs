@@ -25,6 +25,8 @@ use crate::metrics::Metrics;
 pub struct Sidecar {
     /// The archive.
     pub home: Home,
+    /// Where else it is kept.
+    pub others: Vec<Home>,
     /// What can be asked of it.
     pub orders: mpsc::Sender<Order>,
     /// What it tells.
@@ -148,7 +150,9 @@ impl Snapshots for Sidecar {
     }
 
     fn metrics(&self) -> String {
-        self.metrics.store_asked(self.home.store.place(), &self.home.asked.take());
+        for home in std::iter::once(&self.home).chain(&self.others) {
+            self.metrics.store_asked(home.store.place(), &home.asked.take());
+        }
         self.metrics.render(&self.status.borrow())
     }
 }

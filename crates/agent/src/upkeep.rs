@@ -1,7 +1,10 @@
-//! What is done to the archive from time to time: merging, proving, drilling, pruning.
+//! What is done to the archive from time to time: merging, proving, drilling, pruning. At its other destinations the
+//! same is done, except that what is there comes from the first: it is copied, and not merged again.
 //!
-//! One after the other, and only while the right to write is ours. Each step plans anew from what is listed then, so
-//! whatever a step left undone is due again at the next one.
+//! At one destination one thing after the other, and only while the right to write is ours. Each step plans anew from
+//! what is listed then, so whatever a step left undone is due again at the next one.
+
+mod copying;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -40,6 +43,8 @@ pub struct Schedule {
     pub merging: MergePolicy,
     /// How often it is looked for what is due to be merged.
     pub merge_every: Duration,
+    /// How often what is new is copied from the first destination to another one.
+    pub copy_every: Duration,
     /// How often what is new is read back and checked.
     pub verify_every: Duration,
     /// How often what members answered is rebuilt and compared.
@@ -69,6 +74,7 @@ impl Default for Schedule {
         Self {
             merging: MergePolicy::default(),
             merge_every: Duration::from_secs(60),
+            copy_every: Duration::from_secs(15),
             verify_every: Duration::from_secs(600),
             compare_every: Duration::from_secs(6 * 3600),
             retention: Policy { rules, ..Policy::default() },
@@ -83,6 +89,8 @@ impl Default for Schedule {
 pub enum Work {
     /// Merging what is due.
     Merge,
+    /// Copying what is new from the first destination.
+    Copy,
     /// Reading back and checking what is new.
     Verify,
     /// Rebuilding what members answered about.
@@ -132,6 +140,8 @@ pub struct Standing {
     pub running_since: Option<Timestamp>,
     /// How it went last.
     pub last: Option<Outcome>,
+    /// Since when it has failed each time, if it failed last.
+    pub failing_since: Option<Timestamp>,
     /// When it is due next.
     pub next: Option<Timestamp>,
 }
@@ -141,6 +151,8 @@ pub struct Standing {
 pub struct Told {
     /// Merging.
     pub merge: Standing,
+    /// Copying.
+    pub copy: Standing,
     /// Checking.
     pub verify: Standing,
     /// Comparing.
@@ -162,6 +174,7 @@ impl Told {
     pub fn of(&mut self, work: Work) -> &mut Standing {
         match work {
             Work::Merge => &mut self.merge,
+            Work::Copy => &mut self.copy,
             Work::Verify => &mut self.verify,
             Work::Compare => &mut self.compare,
             Work::Prune => &mut self.prune,
@@ -170,10 +183,12 @@ impl Told {
     }
 }
 
-/// Whoever does it.
+/// Whoever does it, at one destination.
 pub struct Upkeep {
-    /// The archive.
+    /// The archive there.
     pub home: Home,
+    /// The first destination, where this is another one.
+    pub first: Option<Home>,
     /// What is done when.
     pub schedule: Schedule,
     /// The right to write.
@@ -187,13 +202,17 @@ pub struct Upkeep {
 impl Upkeep {
     /// Does what is due, until it is told to stop.
     pub async fn keep_up(self, mut stop: Stop) {
-        let Schedule { merge_every, verify_every, compare_every, prune_every, .. } = self.schedule;
+        let Schedule { merge_every, copy_every, verify_every, compare_every, prune_every, .. } = self.schedule;
+        let (growing, grow_every) = match self.first {
+            None => (Work::Merge, merge_every),
+            Some(_) => (Work::Copy, copy_every),
+        };
         let drilled_at = self.schedule.drilling.as_ref().map(|drilling| When::At(drilling.at.clone()));
         // What was new before comes first: an agent that starts often must not put it off each time.
         let begin = Instant::now();
         let soon = |every: Duration| begin + every.min(Duration::from_secs(20));
         let mut due: Vec<(Instant, Work, When)> = vec![
-            (soon(merge_every), Work::Merge, When::Every(merge_every)),
+            (soon(grow_every), growing, When::Every(grow_every)),
             (soon(verify_every), Work::Verify, When::Every(verify_every)),
             (begin + compare_every.min(Duration::from_secs(120)), Work::Compare, When::Every(compare_every)),
         ];
@@ -219,35 +238,50 @@ impl Upkeep {
         let (began, clock) = (Instant::now(), Timestamp::now());
         self.told.send_modify(|told| told.of(work).running_since = Some(clock));
         let span = tracing::info_span!("upkeep", ?work);
-        let result = match (work, &self.schedule.drilling) {
-            (Work::Drill, Some(drilling)) => self.drill(&drilling.etcd, stop).instrument(span).await,
+        let result = match (work, &self.schedule.drilling, &self.first) {
+            (Work::Drill, Some(drilling), _) => self.drill(&drilling.etcd, stop).instrument(span).await,
+            (Work::Copy, _, Some(first)) => self.copy(first).instrument(span).await,
             _ => self.work_through(work).instrument(span).await,
         };
         match &result {
-            Ok(what) => tracing::info!(?work, what, "upkeep"),
-            Err(why) => tracing::warn!(?work, why, "upkeep failed"),
+            Ok(what) => tracing::info!(?work, place = self.home.store.place(), what, "upkeep"),
+            Err(why) => tracing::warn!(?work, place = self.home.store.place(), why, "upkeep failed"),
         }
         let outcome = Outcome { at: Timestamp::now(), took: began.elapsed(), result };
         self.told.send_modify(|told| {
             let standing = told.of(work);
+            standing.failing_since = match &outcome.result {
+                Ok(_) => None,
+                Err(_) => standing.failing_since.or(Some(outcome.at)),
+            };
             (standing.running_since, standing.last) = (None, Some(outcome));
         });
     }
 
     async fn work_through(&self, work: Work) -> Result<String, String> {
         let (schedule, told, metrics) = (self.schedule.clone(), self.told.clone(), Arc::clone(&self.metrics));
+        let is_first = self.first.is_none();
         let done = self.home.with(move |archive, home| {
-            count_deltas(archive, &metrics)?;
+            if is_first {
+                count_deltas(archive, &metrics)?;
+            }
             match work {
                 Work::Merge => merge(archive, home, &schedule.merging, &metrics),
                 Work::Verify => verify(archive, home, None, &told),
                 Work::Compare => verify(archive, home, Some(Anchors::Newest), &told),
                 Work::Prune => prune(archive, &home.scratch, &schedule.retention, &metrics),
-                // It is not due where no etcd is given.
-                Work::Drill => Ok(String::new()),
+                // Neither is due where no etcd is given, or where nothing is copied from.
+                Work::Drill | Work::Copy => Ok(String::new()),
             }
         });
         done.await.map_err(|error| in_one_line(&error))
+    }
+
+    /// Copies what is new at the `first` destination and would be kept here.
+    async fn copy(&self, first: &Home) -> Result<String, String> {
+        let (from, to, policy) = (first.clone(), self.home.clone(), self.schedule.retention.clone());
+        let told = self.told.clone();
+        blocking(move || copying::copy(&from, &to, &policy, &told)).await
     }
 
     /// Brings up the newest point, and records that it came up.

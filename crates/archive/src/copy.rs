@@ -29,6 +29,7 @@ use crate::identity::LineageId;
 use crate::layout;
 use crate::name::Name;
 use crate::proof::{Evidence, Item, Level, ObjectDigest};
+use crate::retention::{Ground, Policy, RetentionPlan};
 use crate::sealing::NoKeys;
 use crate::sending::{Arrived, Loaded, PIECES_OF_ONE, SendError, hashed};
 
@@ -72,6 +73,25 @@ pub struct Copying {
     pub copied: Vec<Copied>,
     /// Why what was read back could not be recorded as proven, if it could not.
     pub unrecorded: Option<Error>,
+}
+
+impl Copying {
+    /// How many objects were sent, and their bytes.
+    pub fn sent(&self) -> (usize, u64) {
+        let sent = self.copied.iter().filter(|copied| matches!(copied.outcome, Outcome::Sent(_)));
+        sent.fold((0, 0), |(count, bytes), copied| (count + 1, bytes.saturating_add(copied.item.parcel.size_bytes)))
+    }
+
+    /// The first that could not be copied, if one could not, and how many could not be.
+    pub fn failed(&self) -> Option<(&SendError, usize)> {
+        let is_missing = |copied: &&Copied| matches!(copied.outcome, Outcome::Failed(_) | Outcome::NotBegun);
+        let count = self.copied.iter().filter(is_missing).count();
+        let first = self.copied.iter().find_map(|copied| match &copied.outcome {
+            Outcome::Failed(error) => Some(error),
+            _ => None,
+        });
+        first.map(|error| (error, count))
+    }
 }
 
 /// Pieces that are in memory on their way to the target, all objects together.
@@ -131,6 +151,14 @@ impl Archive {
     ) -> CopyPlan {
         let to = |key: &Key| self.key_at(target, key);
         CopyPlan::choose(self.catalogue(), selection, lineages, &target.there, to)
+    }
+
+    /// What of this archive `policy` would keep at a place that has all of it, and has proven it. So what was merged meanwhile
+    /// is not sent twice, and what the policy let go there is not sent again.
+    pub fn kept_by(&self, policy: &Policy, now: Timestamp) -> Selection {
+        let proven = self.catalogue().entries().map(|entry| entry.key.clone()).collect();
+        let ground = Ground { proven, ..Ground::default() };
+        Selection::These(RetentionPlan::choose(self.catalogue(), policy, &ground, now).kept().cloned().collect())
     }
 
     /// What is `key` here is called at `target`. Only our archives change their folder.

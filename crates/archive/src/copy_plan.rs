@@ -75,8 +75,8 @@ pub enum Selection {
     SinceRevision(Revision),
     /// What restores of this moment and of all later ones need.
     SinceTime(Timestamp),
-    /// These, which make a point.
-    Point(BTreeSet<Key>),
+    /// These, as those that make a point, or that a policy keeps.
+    These(BTreeSet<Key>),
 }
 
 impl CopyPlan {
@@ -135,7 +135,7 @@ impl Selection {
         let all = history.fulls().iter().chain(history.deltas());
         let is_before: Box<dyn Fn(&Entry) -> bool> = match self {
             Self::All => return all.collect(),
-            Self::Point(keys) => return all.filter(|entry| keys.contains(&entry.key)).collect(),
+            Self::These(keys) => return all.filter(|entry| keys.contains(&entry.key)).collect(),
             Self::SinceRevision(revision) => Box::new(|full| known.last(full).is_some_and(|last| last <= *revision)),
             Self::SinceTime(time) => Box::new(|full| full.time() <= *time),
         };

@@ -209,6 +209,12 @@ impl RetentionPlan {
         records.map(|decision| &decision.entry.key).chain(&self.asides)
     }
 
+    /// The objects that stay for a reason, and not because they cannot go yet.
+    pub fn kept(&self) -> impl Iterator<Item = &Key> {
+        let kept = self.decisions.iter().filter(|decision| matches!(decision.verdict, Verdict::Keep(_)));
+        kept.map(|decision| &decision.entry.key)
+    }
+
     /// The bytes that deleting frees, without notes and proofs.
     pub fn freed_bytes(&self) -> u64 {
         let gone = self.decisions.iter().filter(|decision| decision.verdict.is_delete());

@@ -213,7 +213,7 @@ fn only_what_a_point_or_a_span_needs_is_copied() {
     let world = world(7, false);
     let source = world.open();
     let agreed = source.agree(&Wanted::default(), &At::Revision(Revision(50)), world.scratch.path()).unwrap();
-    let point = Selection::Point(agreed.plan.objects().map(|entry| entry.key.clone()).collect());
+    let point = Selection::These(agreed.plan.objects().map(|entry| entry.key.clone()).collect());
     let since = Selection::SinceRevision(Revision(70));
     for (selection, reachable, left) in [(point, 50, 0), (since, 70, 60)] {
         let target: Arc<dyn Store> = Arc::new(Memory::new());

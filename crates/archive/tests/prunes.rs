@@ -157,6 +157,39 @@ fn what_is_kept_restores_as_before() {
     assert!(deleted > 100 && stayed > 100);
 }
 
+/// A place that is given what its own policy keeps, and pruned by it, is not given again what it let go.
+#[test]
+fn a_place_that_is_copied_to_and_pruned_comes_to_rest() {
+    let (mut sent, mut left_out) = (0, 0);
+    for seed in 0..40 {
+        println!("seed {seed}");
+        let mut random = StdRng::seed_from_u64(seed);
+        let (world, _, clock) = world(&mut random);
+        let (policy, now) = (policy(&mut random), moment(LAST + 300));
+        let (source, other) = (world.open(), store_at(&clock));
+        let bring = || {
+            let there = source.copy_target(Arc::clone(&other)).unwrap();
+            let plan = source.plan_copy(&there, &source.kept_by(&policy, now), None);
+            let copying = source.copy(&there, &plan, false, now).unwrap();
+            assert!(copying.failed().is_none() && copying.unrecorded.is_none(), "{copying:?}");
+            copying.sent().0
+        };
+        sent += bring();
+        left_out += keys(&world, &world.store).len() - keys(&world, &other).len();
+        for _ in 0..2 {
+            world.require_at(&other, &At::Latest, LAST);
+            let archive = world.open_at(&other);
+            let plan = archive.plan_prune(&policy, now, world.scratch.path()).unwrap();
+            let ranges = kept(&archive, &plan);
+            archive.prune(&plan, &policy, now).unwrap();
+            require(&world, &other, &ranges);
+            assert_eq!(bring(), 0, "what was let go came again");
+        }
+    }
+    println!("{sent} objects were copied, {left_out} were not");
+    assert!(sent > 100 && left_out > 100);
+}
+
 #[test]
 fn pruning_that_died_at_any_request_leaves_what_is_kept_and_is_taken_up() {
     let mut died = 0;

@@ -69,7 +69,7 @@ const LEASES: &str = "leases that tell Gardener of snapshots come with the opera
 const SELF: &str = "whoever has the right to write is the leader; it is told in the archive (--takeover)";
 const RETRIES: &str = "what may succeed later is tried again anyway (--patience)";
 const PACKED: &str = "what is archived is always compressed";
-const ONE_PLACE: &str = "there is one destination: `refloat copy` brings an archive to another, on a schedule of yours";
+const ELSEWHERE: &str = "`--also` names another destination, and what is otherwise there (docs/destinations.md)";
 
 /// All flags that are known, in the order of etcdbrctl's own groups.
 const ROWS: &[Row] = &[
@@ -103,12 +103,12 @@ const ROWS: &[Row] = &[
     row("snapstore-temp-directory", None, Value, Called("scratch")),
     row("max-parallel-chunk-uploads", None, Value, Ignored("pieces are uploaded several at a time anyway")),
     row("min-chunk-size", None, Value, Ignored("pieces are as large as the store wants them")),
-    row("secondary-storage-provider", None, Value, Refused(ONE_PLACE)),
-    row("secondary-store-container", None, Value, Refused(ONE_PLACE)),
-    row("secondary-store-prefix", None, Value, Refused(ONE_PLACE)),
-    row("secondary-store-endpoint-override", None, Value, Refused(ONE_PLACE)),
-    row("secondary-backup-sync-enabled", None, Switch, Refused(ONE_PLACE)),
-    row("secondary-backup-sync-period", None, Value, Refused(ONE_PLACE)),
+    row("secondary-storage-provider", None, Value, Refused(ELSEWHERE)),
+    row("secondary-store-container", None, Value, Refused(ELSEWHERE)),
+    row("secondary-store-prefix", None, Value, Refused(ELSEWHERE)),
+    row("secondary-store-endpoint-override", None, Value, Refused(ELSEWHERE)),
+    row("secondary-backup-sync-enabled", None, Switch, Refused(ELSEWHERE)),
+    row("secondary-backup-sync-period", None, Value, Refused(ELSEWHERE)),
     row("compress-snapshots", None, Switch, Ignored(PACKED)),
     row("compression-policy", None, Value, Ignored(PACKED)),
     row("enable-snapshot-lease-renewal", None, Switch, Ignored(LEASES)),

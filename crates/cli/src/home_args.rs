@@ -33,8 +33,9 @@ pub struct HomeArgs {
     /// The cluster takes the place of the one whose archive this is, and has nothing in common with it
     #[arg(long)]
     pub replaces: bool,
+    /// How its store is reached.
     #[command(flatten)]
-    store: StoreArgs,
+    pub store: StoreArgs,
     #[command(flatten)]
     keys: KeyArgs,
 }

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod also_args;
 pub mod archive_args;
 pub mod archive_failure;
 pub mod archive_point;

@@ -27,7 +27,7 @@ use crate::etcdbrctl_flags::{Translator, row_called};
 use crate::failure::Failure;
 
 /// Where settings are.
-#[derive(Debug, Clone, clap::Args)]
+#[derive(Debug, Clone, Default, clap::Args)]
 pub struct SettingsArgs {
     /// A file with settings in YAML: each key is the name of a long flag, or `archive`. Flags and the environment go before it
     #[arg(long, value_name = "FILE", env = "REFLOAT_SETTINGS")]

@@ -64,7 +64,8 @@ impl TargetArgs {
     }
 }
 
-fn scheme(location: &Location) -> Option<&str> {
+/// The kind of store that something is in; nothing if it is on this machine.
+pub fn scheme(location: &Location) -> Option<&str> {
     match location {
         Location::Path(_) => None,
         Location::Remote(url) => url.split_once("://").map(|(scheme, _)| scheme),

@@ -9,7 +9,8 @@ use crate::member::Prepared;
 
 /// Everything that is wrong, by what the parts told.
 pub(super) fn of(heard: &Heard, recoverable: &Recoverable) -> Vec<Finding> {
-    let all = member(heard).into_iter().chain(cluster(heard)).chain(archive(heard)).chain(capture(heard, recoverable));
+    let all = member(heard).into_iter().chain(cluster(heard)).chain(archive(heard)).chain(elsewhere(heard));
+    let all = all.chain(capture(heard, recoverable));
     let mut findings: Vec<Finding> = all.collect();
     findings.sort_by_key(|finding| finding.severity);
     findings
@@ -78,6 +79,25 @@ fn archive(heard: &Heard) -> Vec<Finding> {
         })
     });
     wrong.chain(drilled).collect()
+}
+
+/// The archive's other destinations.
+fn elsewhere(heard: &Heard) -> Vec<Finding> {
+    let all = heard.elsewhere.iter().flat_map(|(place, told)| {
+        let wrong = told.findings.iter().map(move |(object, what)| {
+            let finding = found(Severity::Critical, place, format!("{object}: {what}"));
+            with_remedy(finding, "`refloat verify` tells what can still be restored from there")
+        });
+        let behind = told.copy.last.as_ref().and_then(|last| {
+            let what = format!("what is new is not there: {}", last.result.as_ref().err()?);
+            let finding = found(Severity::Warning, place, what);
+            let finding =
+                with_remedy(finding, "`refloat doctor` with this archive tries every permission that is needed");
+            Some(Finding { since: told.copy.failing_since, ..finding })
+        });
+        wrong.chain(behind)
+    });
+    all.collect()
 }
 
 /// Following, and what stands in its way.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ::agent::follow::Rhythm;
 use ::agent::follow::etcd::Etcd;
+use ::agent::home::Home;
 use ::agent::http::looks::restorer::Restorer;
 use ::agent::http::looks::shelf::Shelf;
 use ::agent::http::looks::{self, Looks};
@@ -22,6 +23,7 @@ use etcd_data::Kind;
 use jiff::SignedDuration;
 use tokio::sync::watch;
 
+use crate::also_args::AlsoArgs;
 use crate::care_args::CareArgs;
 use crate::drill_failure::etcd_failure;
 use crate::duration::{parse_bytes, parse_duration, parse_wait};
@@ -49,6 +51,8 @@ pub struct Args {
     etcd: EtcdArgs,
     #[command(flatten)]
     home: HomeArgs,
+    #[command(flatten)]
+    also: AlsoArgs,
     #[command(flatten)]
     follow: FollowArgs,
     /// What it calls itself, as others see who writes; this machine and process if not given
@@ -125,12 +129,15 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let runtime = runtime()?;
     let done = runtime.block_on(async {
         let home = args.home.find_or_recall(&args.archive, &spools).await?;
+        let usual = Schedule::default();
+        let others = args.also.others(&args.archive, &args.home.store, &home, schedule.as_ref().unwrap_or(&usual))?;
         let live = Arc::new(Etcd::at(args.etcd.endpoints.clone(), access.clone()));
         let (prepared, how) = watch::channel(Prepared::default());
         let settings = Settings {
             name: args.name.clone().unwrap_or_else(|| holder("agent")),
             rhythm: args.follow.rhythm(),
             schedule,
+            others,
             terms: Terms::lasting(args.takeover),
             spool: home.spool(&spools),
             replaces: args.home.replaces,
@@ -163,7 +170,7 @@ pub fn listen(address: SocketAddr) -> Result<Listener, Failure> {
 }
 
 /// Begins to follow.
-pub fn begin(live: Arc<Etcd>, home: agent::home::Home, settings: Settings) -> Result<Agent, Failure> {
+pub fn begin(live: Arc<Etcd>, home: Home, settings: Settings) -> Result<Agent, Failure> {
     use ::agent::follow::spool::SpoolError;
 
     Agent::begin(live, home, settings).map_err(|error| match &error {
@@ -187,6 +194,17 @@ pub fn routes(agent: &Agent, prepare: Arc<dyn Prepare>, restorer: Option<Arc<dyn
     published::routes(prepare, Arc::new(agent.sidecar())).merge(own)
 }
 
+/// Every moment of this long is kept, if nothing is said.
+pub const WINDOW: SignedDuration = SignedDuration::from_hours(7 * 24);
+/// After that the newest full of so many days is.
+pub const DAILY: u32 = 30;
+
+/// Keeps every moment of a `window`, and after that fulls of so many days.
+pub fn keeping(window: SignedDuration, daily: u32) -> Policy {
+    let days = Generations { daily, ..Generations::default() };
+    Policy { rules: vec![Rule::Window(window), Rule::Generations(days)], ..Policy::default() }
+}
+
 impl FollowArgs {
     /// When what is sealed.
     pub fn rhythm(&self) -> Rhythm {
@@ -203,17 +221,12 @@ impl FollowArgs {
         if self.no_upkeep {
             return Ok(None);
         }
-        let days = Generations { daily: self.daily, ..Generations::default() };
-        let rules = match self.keep_all {
-            true => Vec::new(),
-            false => vec![Rule::Window(self.window), Rule::Generations(days)],
-        };
+        let retention = if self.keep_all { Policy::default() } else { keeping(self.window, self.daily) };
         let drilling = self.drill_at.clone().map(|at| {
             // That there is one, and that it is one, is seen now and not at night.
             let etcd = ::agent::drill::Etcd::find(self.drill_etcd.as_deref());
             Ok::<_, Failure>(Drilling { at, etcd: etcd.map_err(|error| etcd_failure("--drill-etcd", &error))? })
         });
-        let retention = Policy { rules, ..Policy::default() };
         Ok(Some(Schedule { retention, drilling: drilling.transpose()?, ..Schedule::default() }))
     }
 }

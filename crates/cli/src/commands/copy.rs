@@ -143,7 +143,7 @@ fn selection(args: &Args, open: &OpenArchive) -> Result<Selection, Failure> {
             let scratch = args.source.scratch_or(&usual)?;
             let agreed = open.archive.agree(&open.wanted, at, scratch);
             let agreed = agreed.map_err(|error| open.failure(&args.source, Some(at), &error))?;
-            Ok(Selection::Point(agreed.plan.objects().map(|entry| entry.key.clone()).collect()))
+            Ok(Selection::These(agreed.plan.objects().map(|entry| entry.key.clone()).collect()))
         }
         (None, Some(At::Revision(revision))) => Ok(Selection::SinceRevision(*revision)),
         (None, Some(At::Time(time))) => Ok(Selection::SinceTime(*time)),

@@ -18,6 +18,7 @@ use ::agent::start::archived::ArchivePlace;
 use ::agent::start::place::Place;
 use ::agent::start::policy::Policy;
 use ::agent::stop::Stopper;
+use ::agent::upkeep::Schedule;
 use archive::error::in_one_line;
 use archive::fence::Terms;
 use etcd_data::Kind;
@@ -25,6 +26,7 @@ use etcd_data::error::kind_of;
 use etcd_rpc::{Access, Endpoint};
 use tokio::sync::{mpsc, watch};
 
+use crate::also_args::AlsoArgs;
 use crate::care_args::CareArgs;
 use crate::commands::agent::{FollowArgs, begin, listen, routes};
 use crate::commands::launch::launcher;
@@ -68,6 +70,8 @@ pub struct Args {
     follow: FollowArgs,
     #[command(flatten)]
     home: HomeArgs,
+    #[command(flatten)]
+    also: AlsoArgs,
     /// Read before all others ([`crate::settings_file`]).
     #[command(flatten)]
     pub settings: SettingsArgs,
@@ -92,6 +96,8 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let runtime = runtime()?;
     let done = runtime.block_on(async {
         let home = args.home.find_or_recall(&archive, &spools).await?;
+        let usual = Schedule::default();
+        let others = args.also.others(&archive, &args.home.store, &home, schedule.as_ref().unwrap_or(&usual))?;
         let stopper = Stopper::default();
         let (orders, taken) = mpsc::channel(1);
         let (lives, mut life) = watch::channel(Life::default());
@@ -102,6 +108,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
             name: holder("standalone"),
             rhythm: args.follow.rhythm(),
             schedule,
+            others,
             terms: Terms::default(),
             spool: home.spool(&spools),
             replaces: args.home.replaces,
