@@ -66,7 +66,8 @@ impl BackupPlan {
             instance: Instance(rand::random()),
         };
         let folder = home.folder();
-        let mut gate = Gate::new(&*home.store, &folder, Fence::new(me, Terms::default(), Epoch(0)))?;
+        let highest = home.highest_epoch().await?;
+        let mut gate = Gate::new(&*home.store, &folder, Fence::new(me, Terms::default(), highest))?;
         let permit = gate.acquire(Acquire::Within(self.patience)).await?;
         // The right is renewed as long as it takes.
         let done = tokio::select! {

@@ -117,7 +117,12 @@ impl Follower {
                 return;
             }
             let Some(epoch) = self.wait_for_right(&mut orders, &mut stop).await else { return };
-            let end = match Session::begin(&self, epoch, replaces).await {
+            // What is under way then is in the spool, or done anew.
+            let begun = tokio::select! {
+                begun = Session::begin(&self, epoch, replaces) => begun,
+                () = stop.told() => return,
+            };
+            let end = match begun {
                 Ok(session) => {
                     (pause, replaces) = (PAUSE, self.replaces);
                     session.run(&self, &mut orders, &mut stop).await

@@ -17,7 +17,7 @@ use archive::header::{FORMAT, PROGRAM};
 use archive::identity::ClusterUid;
 use archive::publish::Writing;
 use archive::sealing::NoKeys;
-use archive::{Cluster, Error};
+use archive::{Cluster, Epoch, Error};
 use etcd_data::Kind;
 use jiff::Timestamp;
 use store::Store;
@@ -178,6 +178,13 @@ impl Home {
         // Whoever was faster has one that is as good.
         self.archive_key.get_or_init(|| key);
         Ok(())
+    }
+
+    /// The epoch of whoever wrote its end: what a later one writes counts only with a higher one. `writer.json` tells that too,
+    /// but it may be lost, and copies have none.
+    pub async fn highest_epoch(&self) -> Result<Epoch, Error> {
+        let tip = self.with(|archive, home| archive.tip(&home.scratch)).await?;
+        Ok(tip.map_or(Epoch(0), |tip| tip.epoch))
     }
 
     /// The folder that it is in, with a slash at its end.

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use archive::Error;
+use archive::error::in_one_line;
 use archive::fence::{Acquire, Candidate, Fence, FenceError, Gate, Permit, Terms, Tick};
 use archive::identity::Epoch;
 use tokio::sync::watch;
@@ -58,14 +59,16 @@ pub struct Pen {
 
 /// How long a store that does not answer is left alone.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How long a claim that cannot be read is left alone.
+const LONG_PAUSE: Duration = Duration::from_secs(15);
 
 impl Pen {
     /// Asks for it as long as it is `wanted`.
-    pub fn take_up(home: Home, me: Candidate, terms: Terms, highest: Epoch, wanted: watch::Receiver<bool>) -> Self {
+    pub fn take_up(home: Home, me: Candidate, terms: Terms, wanted: watch::Receiver<bool>) -> Self {
         let (told, right) = watch::channel(Right::Unknown);
         let stop = Stopper::default();
         let mut task = JoinSet::new();
-        task.spawn(hold(home, me, terms, highest, wanted, told, stop.stop_signal()));
+        task.spawn(hold(home, me, terms, wanted, told, stop.stop_signal()));
         Self { right, stop, task }
     }
 
@@ -88,22 +91,39 @@ async fn hold(
     home: Home,
     me: Candidate,
     terms: Terms,
-    mut highest: Epoch,
     mut wanted: watch::Receiver<bool>,
     told: watch::Sender<Right>,
     mut stop: Stop,
 ) -> Result<(), Error> {
     let folder = home.folder();
+    let mut highest = None;
     loop {
         tokio::select! {
             () = becomes(&mut wanted, true) => {}
             () = stop.told() => return Ok(()),
         }
-        let mut gate = Gate::new(&*home.store, &folder, Fence::new(me.clone(), terms, highest))?;
+        let learned = match highest {
+            Some(highest) => Ok(highest),
+            None => tokio::select! {
+                learned = home.highest_epoch() => learned,
+                () = stop.told() => return Ok(()),
+            },
+        };
+        let mut known = match learned {
+            Ok(learned) => learned,
+            Err(error) => {
+                tell(&told, Right::Untold { why: in_one_line(&error) });
+                if is_stopped_within(PAUSE, &mut stop).await {
+                    return Ok(());
+                }
+                continue;
+            }
+        };
+        let mut gate = Gate::new(&*home.store, &folder, Fence::new(me.clone(), terms, known))?;
         // One gate for as long as it can be: how long a claim stands unchanged is what it has seen itself.
         let lost = loop {
             let end = tokio::select! {
-                end = hold_once(&mut gate, &told, &mut highest) => end,
+                end = hold_once(&mut gate, &told, &mut known) => end,
                 () = stop.told() => return gate.release().await,
                 () = becomes(&mut wanted, false) => {
                     tell(&told, Right::LeftToOthers);
@@ -118,13 +138,13 @@ async fn hold(
                 Err(Error::Fence(lost)) => break Some(lost),
                 Err(error) => {
                     tell(&told, Right::Untold { why: error.to_string() });
-                    tokio::select! {
-                        () = tokio::time::sleep(PAUSE) => {}
-                        () = stop.told() => return gate.release().await,
+                    if is_stopped_within(PAUSE, &mut stop).await {
+                        return gate.release().await;
                     }
                 }
             }
         };
+        highest = Some(known);
         let Some(lost) = lost else {
             // A claim that could not be taken back ends by itself.
             if let Err(error) = gate.release().await {
@@ -134,15 +154,27 @@ async fn hold(
         };
         match lost {
             FenceError::Lost { by } => tell(&told, Right::Theirs { holder: by.holder, epoch: by.epoch }),
-            FenceError::Unable
-            | FenceError::OtherCluster { .. }
-            | FenceError::Newer { .. }
-            | FenceError::Malformed { .. } => {
+            FenceError::Unable => {
                 tell(&told, Right::Untold { why: lost.to_string() });
                 return Err(lost.into());
             }
+            // What cannot be read may be a newer agent's, or be replaced by a person: nothing here ends for that.
+            FenceError::OtherCluster { .. } | FenceError::Newer { .. } | FenceError::Malformed { .. } => {
+                tell(&told, Right::Untold { why: lost.to_string() });
+                if is_stopped_within(LONG_PAUSE, &mut stop).await {
+                    return Ok(());
+                }
+            }
             lost => tell(&told, Right::Untold { why: lost.to_string() }),
         }
+    }
+}
+
+/// Waits, and tells whether it was told to stop meanwhile.
+async fn is_stopped_within(pause: Duration, stop: &mut Stop) -> bool {
+    tokio::select! {
+        () = tokio::time::sleep(pause) => false,
+        () = stop.told() => true,
     }
 }
 

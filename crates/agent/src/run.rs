@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use api::restore::Restoring;
 use api::status::{Agent as About, Cluster, Status};
+use archive::Error;
 use archive::fence::{Candidate, Instance, Terms};
-use archive::{Epoch, Error};
 use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -21,7 +21,7 @@ use crate::follow::{Follower, Rhythm};
 use crate::home::Home;
 use crate::member::Prepared;
 use crate::metrics::Metrics;
-use crate::pen::Pen;
+use crate::pen::{Pen, Right};
 use crate::report::{Elsewhere, Reporter};
 use crate::sidecar::Sidecar;
 use crate::start::OnItsWay;
@@ -84,7 +84,7 @@ impl Agent {
         let spool = Arc::new(Spool::open(&spool)?);
         let me = Candidate { cluster: home.cluster.clone(), holder: name.clone(), instance: Instance(rand::random()) };
         let (wanted, is_wanted) = watch::channel(false);
-        let pen = Pen::take_up(home.clone(), me, terms, Epoch(0), is_wanted);
+        let pen = Pen::take_up(home.clone(), me, terms, is_wanted);
         let metrics = Arc::new(Metrics::new());
         let progress = Progress::counted_by(Arc::clone(&metrics));
         let (stopper, standing, fill) = (Stopper::default(), progress.standing(), spool.fill());
@@ -148,6 +148,16 @@ impl Agent {
             standing: self.standing.clone(),
             metrics: Arc::clone(&self.metrics),
         }
+    }
+
+    /// Waits until it follows no longer, though nobody stopped it: that does not pass by itself. Gives why.
+    pub async fn ended(&mut self) -> String {
+        while self.following.join_next().await.is_some() {}
+        let why = match &*self.pen.right().borrow() {
+            Right::Untold { why } => Some(why.clone()),
+            _ => self.standing.borrow().trouble.as_ref().map(|trouble| trouble.what.clone()),
+        };
+        why.unwrap_or_else(|| "this is a defect".into())
     }
 
     /// Stops: what was seen is sealed and delivered, if the store takes it in time, and the next agent need not wait.

@@ -82,7 +82,7 @@ impl Archive {
     }
 
     /// The point that `agreed` leads to, for somebody who reads little of it: nothing is brought here beforehand.
-    pub(crate) fn open_in_place(&self, agreed: &Agreed) -> Result<OpenPoint, Error> {
+    pub fn open_in_place(&self, agreed: &Agreed) -> Result<OpenPoint, Error> {
         open(agreed, |object| Ok(object.chunks().collect()))
     }
 

@@ -39,10 +39,16 @@ pub struct Tip {
 impl Archive {
     /// Where it ends; nothing if there is nothing to restore. Of other systems' archives nothing is.
     pub fn tip(&self, scratch: &Path) -> Result<Option<Tip>, Error> {
-        let agreed = match self.agree(&Wanted::default(), &At::Latest, scratch) {
-            Err(Error::Plan(PlanError::NoFull) | Error::NothingLeft { source: PlanError::NoFull, .. }) => {
-                return Ok(None);
-            }
+        self.tip_of(&Wanted::default(), scratch)
+    }
+
+    /// Where the `wanted` part of it ends.
+    pub fn tip_of(&self, wanted: &Wanted, scratch: &Path) -> Result<Option<Tip>, Error> {
+        let agreed = match self.agree(wanted, &At::Latest, scratch) {
+            Err(
+                Error::Plan(PlanError::NoFull | PlanError::NoLineage { .. })
+                | Error::NothingLeft { source: PlanError::NoFull, .. },
+            ) => return Ok(None),
             agreed => agreed?,
         };
         let last = agreed.plan.deltas.last().map_or(&agreed.plan.base, |part| &part.entry);

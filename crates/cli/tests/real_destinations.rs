@@ -73,6 +73,14 @@ fn the_other_place_has_what_the_first_has_and_goes_on_without_it() {
         assert_eq!(bucket.hash_at(*revision), *hash, "revision {revision}");
     }
 
+    // It is taken over twice, as by every start.
+    for _ in 0..2 {
+        running.kill();
+        running = agent(first.to_str().unwrap(), &["--also", other.to_str().unwrap()]);
+        let more = write(&client, 3);
+        running.until("it is at the other place", |status| is_elsewhere(status, more[2].0));
+    }
+
     // The first is lost, with the agent: the other one is gone on with, in the same lineage.
     running.kill();
     fs::remove_dir_all(&first).unwrap();

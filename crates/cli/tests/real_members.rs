@@ -118,6 +118,46 @@ fn the_only_member_loses_its_disk_and_everything_comes_back() {
     }
 }
 
+/// After a restore, the revisions of a Kubernetes go on from a higher one, and nothing before it can be watched: what lives
+/// shows that it is the same cluster.
+#[test]
+fn a_kubernetes_that_lost_its_disk_is_followed_on() {
+    for version in Version::ALL {
+        let mut world = World::new(1, version, &[]);
+        let mut wrap = world.wrap_all().remove(0);
+        let client = world.client();
+        wrap.until("it can be written to", || client.put("/registry/namespaces/default", "1").is_ok());
+        for at in 0..40 {
+            client.put(format!("/registry/configmaps/default/{}", at % 9), format!("value {at}")).unwrap();
+        }
+        client.delete("/registry/configmaps/default/1").unwrap();
+        let before = truth(&client);
+        world.until_sealed(before.0);
+
+        wrap.kill();
+        world.pods[0].lose_disk();
+        let mut wrap = world.pods[0].wrap(version);
+        let back = "/registry/configmaps/default/3";
+        wrap.until("it is back from the archive", || reads(&client, back, "value 39"));
+        let bumped = client.status().unwrap().revision;
+        assert!(bumped > before.0 + 1000, "{version}: nobody who watched meets a revision twice: {bumped}");
+        client.put(back, "afterwards").unwrap();
+        let after = truth(&client);
+        world.until_sealed(after.0);
+        require(&world.archive(), after);
+        require(&world.archive(), before);
+
+        // Whoever comes later finds that too.
+        world.agents.remove(0).kill();
+        world.start_agents();
+        client.put(back, "later").unwrap();
+        let later = truth(&client);
+        world.until_sealed(later.0);
+        require(&world.archive(), later);
+        wrap.stop();
+    }
+}
+
 #[test]
 fn of_three_members_one_and_then_all_lose_their_disks() {
     for version in [Version::V34, Version::V36] {

@@ -181,6 +181,20 @@ impl Live for Etcd {
         Ok(lease.map(|lease| lease.granted_seconds))
     }
 
+    async fn key(&self, id: u64, key: &[u8]) -> Result<Option<Change>, Trouble> {
+        let found = self.require(id)?.get(key.to_vec()).await.map_err(trouble)?;
+        Ok(found.map(|found| Change {
+            key: found.key,
+            revision: Revision(found.mod_revision),
+            put: Some(PutChange {
+                value: found.value,
+                created: Revision(found.create_revision),
+                version: found.version,
+                lease: LeaseId(found.lease),
+            }),
+        }))
+    }
+
     async fn has(&self, id: u64, revision: Revision) -> Result<bool, Trouble> {
         // Counting what is not there is the cheapest question about a revision.
         let question = RangeRequest {

@@ -30,6 +30,9 @@ pub trait Live: Send + Sync {
     /// The seconds that a lease was granted for; nothing if it has ended.
     async fn granted(&self, member: u64, lease: LeaseId) -> Result<Option<i64>, Trouble>;
 
+    /// How a key was put last, by the word of a majority; nothing if it is not there.
+    async fn key(&self, member: u64, key: &[u8]) -> Result<Option<Change>, Trouble>;
+
     /// Whether `revision` has not been compacted away.
     async fn has(&self, member: u64, revision: Revision) -> Result<bool, Trouble>;
 

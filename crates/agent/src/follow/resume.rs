@@ -2,23 +2,21 @@
 //!
 //! Names and ids prove nothing: a cluster that was restored may keep its id, and one that was pointed at a wrong archive
 //! has a name. So what the archive holds of a revision is compared with what the cluster says of it. Where they differ,
-//! the last revision that both have is looked for, as far back as the cluster still tells.
+//! the last revision that both have is looked for, as far back as the cluster still tells; and where it tells nothing any
+//! more, by what has lived since.
 
-use std::time::Duration;
+mod compare;
 
 use archive::Error;
-use archive::plan::{Parent, Target, Wanted};
-use archive::point::At;
+use archive::plan::Parent;
 use archive::tip::Tip;
-use etcd_data::records::TailRecord;
 use etcd_data::{Kind, Revision};
-use futures::StreamExt;
-use jiff::Timestamp;
-use tokio::time::timeout;
 
 use crate::follow::live::{Live, Sight, Trouble};
-use crate::follow::segment::Segment;
 use crate::home::Home;
+use compare::Compare;
+
+pub(crate) use compare::tells;
 
 /// How an archive goes on.
 #[derive(Debug)]
@@ -84,6 +82,8 @@ pub struct Found {
 pub enum Shared {
     /// Up to this revision, and the next differs or is not there.
     UpTo(Revision),
+    /// Up to this revision, and perhaps further: what came after it has been compacted away.
+    AtLeast(Revision),
     /// Nothing that can be compared is the same.
     Nothing,
     /// The cluster has compacted away everything that could be compared.
@@ -105,6 +105,13 @@ pub fn decide(found: &Found, tip: Tip, replaces: bool) -> Result<Resume, ResumeE
         (Shared::UpTo(at), _) => replaced(
             parent(at),
             &format!("the cluster was restored from revision {at}; it is at {live}, and was at {end}"),
+        ),
+        (Shared::AtLeast(at), Some(true)) if live >= end => {
+            replaced(parent(at), &format!("what came after revision {end} has been compacted away before it was seen"))
+        }
+        (Shared::AtLeast(at), _) => replaced(
+            parent(at),
+            &format!("the cluster was restored from revision {at} or a later one; it is at {live}, and was at {end}"),
         ),
         // It may be the same. But nobody could tell if it were not, and what is called one history is one.
         (Shared::Unknown, Some(true)) if live >= end => {
@@ -138,103 +145,10 @@ pub async fn resume(
     decide(&Found { tip: tip.revision, live: reached, same_id, shared }, tip, replaces)
 }
 
-/// Comparing a cluster with an archive, revision by revision.
-struct Compare<'a> {
-    live: &'a dyn Live,
-    member: u64,
-    home: &'a Home,
-    tip: &'a Tip,
-}
-
-enum Same {
-    Yes,
-    No,
-    Gone,
-}
-
-impl Compare<'_> {
-    /// The last revision up to `last` that both have. If one is the same, so are all before.
-    async fn shared(&self, last: Revision) -> Result<Shared, ResumeError> {
-        match self.same_at(last).await? {
-            Same::Yes => return Ok(Shared::UpTo(last)),
-            Same::Gone => return Ok(Shared::Unknown),
-            Same::No => {}
-        }
-        let (mut before, mut differs) = (Revision(0), last);
-        let mut same = None;
-        while before.next() < differs {
-            let middle = Revision(before.0 + (differs.0 - before.0) / 2);
-            match self.same_at(middle).await? {
-                Same::Yes => (before, same) = (middle, Some(middle)),
-                Same::No => differs = middle,
-                // What cannot be compared lies before what can.
-                Same::Gone => before = middle,
-            }
-        }
-        Ok(same.map_or(Shared::Nothing, Shared::UpTo))
-    }
-
-    async fn same_at(&self, revision: Revision) -> Result<Same, ResumeError> {
-        let ours = self.ours(revision).await?;
-        // Of what was compacted, an archive has nothing to compare.
-        if ours.is_empty() {
-            return Ok(Same::Gone);
-        }
-        let theirs = match changes_at(self.live, self.member, revision).await {
-            Err(Trouble::Compacted { .. }) => return Ok(Same::Gone),
-            theirs => theirs?,
-        };
-        let is_same = theirs.records().eq(ours.iter().map(|record| (record.at, record.value.as_slice())));
-        Ok(if is_same { Same::Yes } else { Same::No })
-    }
-
-    async fn ours(&self, revision: Revision) -> Result<Vec<TailRecord>, ResumeError> {
-        if revision == self.tip.revision {
-            return Ok(self.tip.changes.clone());
-        }
-        let wanted = Wanted { lineage: Some(self.tip.lineage.clone()), target: Target::Revision(revision) };
-        let found = self.home.with(move |archive, home| {
-            let agreed = archive.agree(&wanted, &At::Revision(revision), &home.scratch)?;
-            archive.changes_of(&agreed, revision)
-        });
-        Ok(found.await?)
-    }
-}
-
-/// How long a member may take to tell of one revision.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// What the cluster says of one revision that it has reached.
-pub(crate) async fn changes_at(live: &dyn Live, member: u64, revision: Revision) -> Result<Segment, Trouble> {
-    let mut segment = Segment::default();
-    let asked = async {
-        let mut watching = live.watch(member, revision).await?;
-        let mut sub = 0;
-        while let Some(seen) = watching.next().await.transpose()? {
-            let of_it = seen.changes.iter().filter(|change| change.revision == revision);
-            for change in of_it {
-                segment.push(change, sub, Timestamp::UNIX_EPOCH);
-                sub += 1;
-            }
-            if !seen.is_partial && !seen.changes.is_empty()
-                || seen.changes.iter().any(|change| change.revision > revision)
-            {
-                return Ok(segment);
-            }
-        }
-        let why = format!("it ended the watch before it told of revision {revision}");
-        Err(Trouble::Away { place: format!("{member:x}"), why })
-    };
-    let late = |_| {
-        let why = format!("it did not tell of revision {revision} in {} s", PATIENCE.as_secs());
-        Err(Trouble::Away { place: format!("{member:x}"), why })
-    };
-    timeout(PATIENCE, asked).await.unwrap_or_else(late)
-}
-
 #[cfg(test)]
 mod tests {
     use archive::{Closing, Epoch, LineageId};
+    use jiff::Timestamp;
 
     use super::*;
 
@@ -257,6 +171,10 @@ mod tests {
             (120, Some(true), up_to(80), false, "new lineage from 80"),
             (90, Some(true), up_to(90), false, "new lineage from 90"),
             (90, Some(false), up_to(90), false, "new lineage from 90"),
+            (900, Some(false), Shared::AtLeast(Revision(70)), false, "new lineage from 70"),
+            (900, None, Shared::AtLeast(Revision(70)), false, "new lineage from 70"),
+            (900, Some(true), Shared::AtLeast(Revision(70)), false, "new lineage from 70"),
+            (90, Some(true), Shared::AtLeast(Revision(70)), false, "new lineage from 70"),
             (900, Some(true), Shared::Unknown, false, "new lineage"),
             (90, Some(true), Shared::Unknown, false, "new lineage"),
             (900, Some(false), Shared::Unknown, false, "stranger"),

@@ -120,7 +120,12 @@ impl Segment {
         // Little, most often: what is kept keeps its memory.
         let bytes = self.bytes.get(kept..).unwrap_or_default().to_vec();
         self.bytes.truncate(kept);
-        Self { records, bytes, moments, seen: self.seen }
+        // What comes after is seen by the clock as it is then: one that was ahead for a moment is believed no longer.
+        let seen = moments.first().zip(self.seen).map(|(first, (_, last))| {
+            let first = Timestamp::from_second(first.second).unwrap_or(last);
+            (first.min(last), last)
+        });
+        Self { records, bytes, moments, seen }
     }
 
     /// What `rest` has, in the memory that this one has come to need: the next is about as large.
@@ -162,6 +167,21 @@ mod tests {
         let moment = |second, revision| Moment { second, revision: Revision(revision) };
         assert_eq!(segment.moments(), [moment(10, 6), moment(11, 7)]);
         assert_eq!(segment.seen(), Some((at(10), at(11))));
+    }
+
+    #[test]
+    fn a_clock_that_was_ahead_is_believed_until_the_next_seal_and_no_longer() {
+        let mut segment = Segment::default();
+        segment.push(&put(5, "five"), 0, at(3600));
+        let rest = segment.split_after(Revision(5));
+        assert_eq!(rest.seen(), None);
+        let mut next = segment.reused_for(&rest);
+        next.push(&put(6, "six"), 0, at(10));
+        assert_eq!(next.seen(), Some((at(10), at(10))));
+
+        // What is seen already and not sealed keeps its time.
+        next.push(&put(7, "seven"), 0, at(20));
+        assert_eq!(next.split_after(Revision(6)).seen(), Some((at(20), at(20))));
     }
 
     #[test]

@@ -29,7 +29,7 @@ use crate::follow::line::{Break, Line};
 use crate::follow::live::{Sight, Trouble};
 use crate::follow::order::{self, Order};
 use crate::follow::progress::{Doing, Mark};
-use crate::follow::resume::{Resume, ResumeError, changes_at, resume};
+use crate::follow::resume::{Resume, ResumeError, resume, tells};
 use crate::follow::segment::Segment;
 use crate::follow::told::Told;
 use crate::home::Home;
@@ -129,15 +129,18 @@ impl Session {
         let Follower { live, home, progress, .. } = follower;
         progress.does(Doing::Starting);
         let mut tip = home.with(|archive, home| archive.tip(&home.scratch)).await?;
-        if let Some(end) = &tip
-            && left_over::is_any(follower, end)?
-        {
-            let sealed = Mark { revision: end.revision, seen: end.seen };
-            if let Some(session) = Self::go_on_after_spool(follower, epoch, sealed).await {
-                return Ok(session);
+        if let Some(end) = &tip {
+            let left = left_over::sort_out(follower, end).await?;
+            if left.is_next && !left.is_of_earlier {
+                let sealed = Mark { revision: end.revision, seen: end.seen };
+                if let Some(session) = Self::go_on_after_spool(follower, epoch, sealed).await {
+                    return Ok(session);
+                }
             }
-            left_over::deliver_all(follower, epoch).await?;
-            tip = home.with(|archive, home| archive.tip(&home.scratch)).await?;
+            if left.is_next || left.is_of_earlier {
+                left_over::deliver_all(follower, epoch).await?;
+                tip = home.with(|archive, home| archive.tip(&home.scratch)).await?;
+            }
         }
         let sight = live.look().await?;
         let member = choose(&sight, None, None)?;
@@ -296,13 +299,11 @@ impl Session {
             Some((first, _)) if first <= at => self.segment.changes_of(at),
             _ => self.last.clone(),
         };
-        // An etcd that is new has no changes yet, and of what was compacted away there is nothing to compare.
-        if seen.is_empty() {
-            return Ok(());
+        match tells(&*follower.live, self.plan.member, at, &seen).await? {
+            // An etcd that is new has no changes yet, and of what was compacted away there is nothing to compare.
+            Some(true) | None => Ok(()),
+            Some(false) => Err(Break::OtherHistory { at }.into()),
         }
-        let told = changes_at(&*follower.live, self.plan.member, at).await?;
-        let is_same = told.records().eq(seen.iter().map(|record| (record.at, record.value.as_slice())));
-        if is_same { Ok(()) } else { Err(Break::OtherHistory { at }.into()) }
     }
 
     /// Seals what is whole. Nothing if there is nothing.

@@ -54,6 +54,8 @@ pub struct Spool {
 
 /// What is in the making is called so, and nothing else here is.
 const MAKING: &str = "making";
+/// What cannot be delivered is kept here.
+const ASIDE: &str = "set-aside";
 /// Whoever uses the folder has this file locked.
 const LOCK: &str = "lock";
 
@@ -199,6 +201,22 @@ impl Spool {
         File::open(folder)?.sync_all()
     }
 
+    /// Takes out what cannot be delivered, and keeps it beside. Gives where.
+    pub fn set_aside(&self, sealed: &Sealed) -> Result<PathBuf, Error> {
+        let failed = |source| Error::Scratch { folder: self.folder.clone(), source };
+        let key = self.key(sealed)?;
+        let aside = self.folder.join(ASIDE);
+        let path = aside.join(key.as_str().replace('/', "-"));
+        fs::create_dir_all(&aside).and_then(|()| fs::rename(self.folder.join(key.as_str()), &path)).map_err(failed)?;
+        self.forget(sealed, &mut self.lock());
+        Ok(path)
+    }
+
+    fn forget(&self, sealed: &Sealed, queue: &mut VecDeque<Sealed>) {
+        queue.retain(|other| other.name != sealed.name);
+        self.tell(queue);
+    }
+
     /// Takes out what the store has, or somebody else has written.
     pub fn remove(&self, sealed: &Sealed) -> Result<(), Error> {
         let path = self.folder.join(self.key(sealed)?.as_str());
@@ -209,8 +227,7 @@ impl Spool {
             }
             _ => {}
         }
-        queue.retain(|other| other.name != sealed.name);
-        self.tell(&queue);
+        self.forget(sealed, &mut queue);
         Ok(())
     }
 

@@ -46,6 +46,8 @@ struct State {
     is_away: bool,
     /// One more whenever it becomes another: watches of the one before end.
     era: u64,
+    /// Whether it is so old that it tells nothing of what was deleted at the revision that it was compacted at.
+    is_old: bool,
 }
 
 impl Cluster {
@@ -62,6 +64,7 @@ impl Cluster {
             whims: Whims::default(),
             is_away: false,
             era: 0,
+            is_old: seed.is_multiple_of(2),
         };
         Arc::new(Self { state: Mutex::new(state), changed: watch::Sender::new(0) })
     }
@@ -109,8 +112,9 @@ impl Cluster {
         self.lock().auth_revision += 1;
     }
 
-    /// It goes back to an earlier revision, as after a restore. Whoever watches is disconnected.
-    pub(crate) fn restore_to(&self, revision: i64, new_id: bool) {
+    /// It goes back to an earlier revision, as after a restore, and goes on from one that is so much higher: then history
+    /// before that is gone. Whoever watches is disconnected.
+    pub(crate) fn restore_to(&self, revision: i64, new_id: bool, bump: i64) {
         let mut state = self.lock();
         state.records.retain(|record| record.at.main.0 <= revision);
         state.current = revision;
@@ -124,6 +128,12 @@ impl Cluster {
                 true => drop(keys.remove(&key)),
                 false => drop(keys.insert(key, (value.create_revision.0, value.version))),
             }
+        }
+        if bump > 0 {
+            state.current += bump;
+            state.compacted = Some(state.current);
+            // Somebody always writes at once.
+            state.transaction();
         }
         state.id += u64::from(new_id);
         state.era += 1;
@@ -182,6 +192,7 @@ impl Cluster {
         }
         let is_partial = end < state.records.len() && state.records[end].at.main == state.records[end - 1].at.main;
         let mut changes: Vec<Change> = state.records[start..end].iter().map(change).collect();
+        let began = *from;
         *from = state.records[end - 1].at.main.0 + 1;
         if is_partial {
             // The rest comes with the next answer; this one ends in the middle of a revision.
@@ -189,6 +200,12 @@ impl Cluster {
             let rest: Vec<Change> =
                 state.records[end..].iter().take_while(|record| record.at.main == main).map(change).collect();
             changes.extend(rest);
+        }
+        if state.is_old && state.compacted == Some(began) {
+            changes.retain(|change| change.put.is_some() || change.revision.0 != began);
+            if changes.is_empty() {
+                return None;
+            }
         }
         if changes.len() > 2 && state.random.random_ratio(loses, 1000) {
             let lost = changes[1].revision;
@@ -206,10 +223,18 @@ impl State {
     fn transaction(&mut self) {
         self.current += 1;
         let main = self.current;
-        let changes = if self.random.random_ratio(1, 8) { self.random.random_range(2..6) } else { 1 };
+        let changes = match main {
+            2 => 4,
+            _ if self.random.random_ratio(1, 8) => self.random.random_range(2..6),
+            _ => 1,
+        };
         let mut changed: Vec<String> = Vec::new();
         for _ in 0..changes {
-            let key = format!("/registry/things/{:02}", self.random.random_range(0..40));
+            // What comes first stays as it is, as namespaces do.
+            let key = match main {
+                2 => format!("/registry/namespaces/{:02}", changed.len()),
+                _ => format!("/registry/things/{:02}", self.random.random_range(0..40)),
+            };
             if changed.contains(&key) {
                 continue;
             }
@@ -334,6 +359,14 @@ impl Live for Scripted {
 
     async fn granted(&self, _: u64, lease: LeaseId) -> Result<Option<i64>, Trouble> {
         Ok(self.0.lock().leases.get(&lease.0).copied())
+    }
+
+    async fn key(&self, _: u64, key: &[u8]) -> Result<Option<Change>, Trouble> {
+        self.0.require_there()?;
+        let state = self.0.lock();
+        let is_it = |record: &&TailRecord| KeyValue::parse(&record.value).unwrap().key == key;
+        let last = state.records.iter().rev().find(is_it);
+        Ok(last.filter(|record| !record.at.tombstone).map(change))
     }
 
     async fn has(&self, _: u64, revision: Revision) -> Result<bool, Trouble> {

@@ -35,7 +35,7 @@ use agent::stop::Stopper;
 use archive::fence::{Candidate, Instance, Terms};
 use archive::plan::{PlanError, Target, Wanted};
 use archive::point::At;
-use archive::{Epoch, Error, LineageId};
+use archive::{Error, LineageId};
 use cluster::{Cluster, Scripted, Whims};
 use etcd_data::hash::hash_kv;
 use etcd_data::{Database, Revision};
@@ -114,7 +114,7 @@ impl World {
             instance: Instance(u128::from(self.started)),
         };
         let (wanted, is_wanted) = watch::channel(false);
-        let pen = Pen::take_up(home.clone(), me, Terms::lasting(Duration::from_millis(400)), Epoch(0), is_wanted);
+        let pen = Pen::take_up(home.clone(), me, Terms::lasting(Duration::from_millis(400)), is_wanted);
         let progress = Progress::default();
         let rhythm = Rhythm {
             seal_after: Duration::from_millis(5),
@@ -127,8 +127,8 @@ impl World {
             home,
             spool: Arc::new(spool),
             rhythm,
-            // One that was killed cannot know that the cluster was restored meanwhile, and a person does.
-            replaces: true,
+            // Nobody is there to tell it that the cluster was restored meanwhile.
+            replaces: false,
             right: pen.right(),
             wanted,
             progress: progress.clone(),
@@ -202,10 +202,13 @@ impl World {
             81..82 => self.cluster.change_users(),
             82..83 => {
                 let current = self.cluster.current();
-                let back = self.random.random_range(0..30).min(current - 1);
+                let back = self.random.random_range(0..30).min(current - 2);
                 let new_id = self.random.random_ratio(1, 2);
-                self.cluster.restore_to(current - back, new_id);
-                self.log(format!("the cluster went back from {current} by {back}, new id: {new_id}"));
+                let bump = if self.random.random_ratio(1, 2) { self.random.random_range(1..200) } else { 0 };
+                self.cluster.restore_to(current - back, new_id, bump);
+                self.log(format!(
+                    "the cluster went back from {current} by {back}, then on by {bump}, new id: {new_id}"
+                ));
             }
             83..86 => self.cluster.whims(match self.random.random_range(0..3) {
                 0 => Whims::default(),

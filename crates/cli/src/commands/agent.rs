@@ -145,16 +145,18 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
             care: Some(args.care.care(args.etcd.endpoints.clone(), access.clone())),
             prepared: how,
         };
-        let agent = begin(live, home, settings)?;
+        let mut agent = begin(live, home, settings)?;
         let prepare = prepare(member, &agent, access, prepared);
         let address = listener.address().map_or_else(|_| args.listen.to_string(), |address| address.to_string());
         let scheme = if tls.is_some() { "https" } else { "http" };
         ui.line(format!("following into {}; {scheme}://{address} tells how it is", agent.home.store.place()))?;
         ui.finish()?;
         let routes = routes(&agent, prepare, None);
-        serve(listener, tls, &guard, Limits::default(), routes, stop_signal()?)
-            .await
-            .map_err(|error| Failure::because(Kind::Unavailable, "cannot serve", &error))?;
+        let serving = serve(listener, tls, &guard, Limits::default(), routes, stop_signal()?);
+        tokio::select! {
+            served = serving => served.map_err(|error| Failure::because(Kind::Unavailable, "cannot serve", &error))?,
+            why = agent.ended() => return Err(no_longer(&why)),
+        }
         agent.stop().await.map_err(|error| Failure::because(error.kind(), "stopping", &error))?;
         Ok(Exit::Success)
     });
@@ -181,6 +183,11 @@ pub fn begin(live: Arc<Etcd>, home: Home, settings: Settings) -> Result<Agent, F
             Failure::because(etcd_data::error::kind_of(source), error.to_string(), source)
         }
     })
+}
+
+/// Following has ended by itself.
+pub fn no_longer(why: &str) -> Failure {
+    Failure::new(Kind::Unavailable, format!("the cluster is followed no longer: {why}"))
 }
 
 /// What an agent serves.

@@ -28,7 +28,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::also_args::AlsoArgs;
 use crate::care_args::CareArgs;
-use crate::commands::agent::{FollowArgs, begin, listen, routes};
+use crate::commands::agent::{FollowArgs, begin, listen, no_longer, routes};
 use crate::commands::launch::launcher;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -116,7 +116,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
             care: Some(args.care.care(args.endpoints()?, Access::default())),
             prepared: watch::Sender::default().subscribe(),
         };
-        let agent = begin(live, home, settings)?;
+        let mut agent = begin(live, home, settings)?;
         let tended = program.map(|program| args.tended(program, &dir, &agent));
         let here = tended.as_ref().map(Tended::here);
         let mut tending = Box::pin(async {
@@ -143,6 +143,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
         let served = tokio::select! {
             served = serving => served.map_err(|error| Failure::because(Kind::Unavailable, "cannot serve", &error)),
             ended = &mut tending => Err(tend_failure(ended)),
+            why = agent.ended() => Err(no_longer(&why)),
         };
         // What etcd has is sealed first.
         let stopped = agent.stop().await;

@@ -4,11 +4,13 @@
 //! once, however long the store takes for what waits. Otherwise what waits is delivered first, and the archive tells
 //! the rest.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 
 use archive::object::{FOOTER_BYTES, Object, digest_at_end};
+use archive::plan::{Target, Wanted};
 use archive::sealing::Keys;
 use etcd_data::database::Direction;
 
@@ -16,24 +18,66 @@ use super::*;
 use crate::follow::spool::Sealed;
 use crate::home::blocking;
 
-/// Whether the spool has what comes after `tip`. What does not is taken out of it: the archive has it, or etcd will tell
-/// of it again.
-pub(super) fn is_any(follower: &Follower, tip: &Tip) -> Result<bool, SessionError> {
-    let mut reached = tip.revision;
-    let mut link = tip.link;
-    let mut is_any = false;
+/// What is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct LeftOver {
+    /// Something that comes after the end of the archive.
+    pub(super) is_next: bool,
+    /// Something that comes after the end of an earlier lineage: another agent took over before it was delivered, and
+    /// nobody else has it.
+    pub(super) is_of_earlier: bool,
+}
+
+/// Looks what the spool has that comes after `tip`, or after the end of the lineage that it is of. What the archive has is
+/// taken out of it; what follows on nothing there is set aside, for a person to look at.
+pub(super) async fn sort_out(follower: &Follower, tip: &Tip) -> Result<LeftOver, SessionError> {
+    let mut left = LeftOver::default();
+    let mut ends: BTreeMap<LineageId, Option<Reached>> = BTreeMap::new();
+    ends.insert(tip.lineage.clone(), Some(Reached::of(tip)));
     for kept in follower.spool.all() {
         let Header { lineage, from, to, follows, epoch, .. } = &kept.header;
-        let is_linked = *from <= reached || link.is_none() || *follows == link || follows.is_none();
-        // What was sealed by a right that another one has followed on counts for nothing, wherever it is put.
-        let counts = *lineage == tip.lineage && *epoch >= tip.epoch;
-        if counts && *to > reached && *from <= reached.next() && is_linked {
-            (reached, link, is_any) = (*to, link_of(follower, &kept), true);
-        } else {
+        if !ends.contains_key(lineage) {
+            let wanted = Wanted { lineage: Some(lineage.clone()), target: Target::Latest };
+            let found = follower.home.with(move |archive, home| archive.tip_of(&wanted, &home.scratch)).await?;
+            // Below a lineage, a parent may be what ends there.
+            let found = found.filter(|found| found.lineage == *lineage);
+            ends.insert(lineage.clone(), found.as_ref().map(Reached::of));
+        }
+        let end = ends.get_mut(lineage).and_then(Option::as_mut);
+        if end.as_ref().is_some_and(|end| *to <= end.reached) {
             follower.spool.remove(&kept)?;
+            continue;
+        }
+        // What was sealed by a right that another one has followed on counts for nothing, wherever it is put.
+        let next = end.filter(|end| {
+            let is_linked = *from <= end.reached || end.link.is_none() || *follows == end.link || follows.is_none();
+            *epoch >= end.epoch && *from <= end.reached.next() && is_linked
+        });
+        let Some(end) = next else {
+            let place = follower.spool.set_aside(&kept)?;
+            tracing::warn!(place = %place.display(), "what was sealed follows on nothing in the archive: it is set aside");
+            continue;
+        };
+        (end.reached, end.link) = (*to, link_of(follower, &kept));
+        match *lineage == tip.lineage {
+            true => left.is_next = true,
+            false => left.is_of_earlier = true,
         }
     }
-    Ok(is_any)
+    Ok(left)
+}
+
+/// Where a lineage ends, with what of the spool follows on it.
+struct Reached {
+    reached: Revision,
+    link: Option<Link>,
+    epoch: Epoch,
+}
+
+impl Reached {
+    fn of(tip: &Tip) -> Self {
+        Self { reached: tip.revision, link: tip.link, epoch: tip.epoch }
+    }
 }
 
 /// What follows on a delta in the spool.
