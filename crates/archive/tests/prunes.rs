@@ -164,9 +164,9 @@ fn a_place_that_is_copied_to_and_pruned_comes_to_rest() {
     for seed in 0..40 {
         println!("seed {seed}");
         let mut random = StdRng::seed_from_u64(seed);
-        let (world, _, clock) = world(&mut random);
+        let (world, first, clock) = world(&mut random);
         let (policy, now) = (policy(&mut random), moment(LAST + 300));
-        let (source, other) = (world.open(), store_at(&clock));
+        let (source, other) = (world.open_at(&first), store_at(&clock));
         let bring = || {
             let there = source.copy_target(Arc::clone(&other)).unwrap();
             let plan = source.plan_copy(&there, &source.kept_by(&policy, now), None);

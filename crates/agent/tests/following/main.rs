@@ -67,7 +67,8 @@ struct World {
     random: StdRng,
     cluster: Arc<Cluster>,
     memory: Arc<dyn Store>,
-    faulty: Arc<FaultyStore>,
+    /// What lies between it and each agent.
+    faulty: [Arc<FaultyStore>; 2],
     folder: tempfile::TempDir,
     agents: [Option<Running>; 2],
     started: u32,
@@ -79,7 +80,7 @@ impl World {
     fn new(seed: u64) -> Self {
         let memory: Arc<dyn Store> = Arc::new(Memory::new());
         let faults = Faults { longest_stall: Duration::from_millis(40), ..Faults::ROUGH };
-        let faulty = Arc::new(FaultyStore::new(Arc::clone(&memory), faults, seed));
+        let faulty = [0, 1].map(|which| Arc::new(FaultyStore::new(Arc::clone(&memory), faults, seed + which)));
         Self {
             random: StdRng::seed_from_u64(seed),
             cluster: Cluster::new(seed),
@@ -102,7 +103,8 @@ impl World {
             first_pause: Duration::from_millis(2),
             ..Patience::default()
         };
-        let store: Arc<dyn Store> = Arc::new(Retrying::new(Arc::clone(&self.faulty) as Arc<dyn Store>, patience));
+        let store: Arc<dyn Store> =
+            Arc::new(Retrying::new(Arc::clone(&self.faulty[which]) as Arc<dyn Store>, patience));
         let scratch = self.folder.path();
         let (site, spools) = (prod(store, scratch), scratch.join(format!("spool-{which}")));
         let Ok(home) = Home::find_or_recall(site, &spools, Timestamp::now()).await else { return };
@@ -197,7 +199,10 @@ impl World {
                     running.task.await.unwrap();
                 }
             }
-            74..78 => self.faulty.cut_off(self.random.random_ratio(1, 2)),
+            74..78 => {
+                let is_cut = self.random.random_ratio(1, 2);
+                self.faulty.iter().for_each(|faulty| faulty.cut_off(is_cut));
+            }
             78..81 => self.cluster.goes_away(self.random.random_ratio(1, 3)),
             81..82 => self.cluster.change_users(),
             82..83 => {
@@ -221,7 +226,7 @@ impl World {
 
     /// Everything heals: the archive has to end where the cluster is.
     async fn heal(&mut self) {
-        self.faulty.cut_off(false);
+        self.faulty.iter().for_each(|faulty| faulty.cut_off(false));
         self.cluster.goes_away(false);
         self.cluster.whims(Whims::default());
         while self.agents[0].is_none() {
@@ -325,7 +330,7 @@ async fn run(seed: u64) -> (usize, u64) {
     }
     world.heal().await;
     let compared = world.compare().await;
-    (compared, world.faulty.injected().total())
+    (compared, world.faulty.iter().map(|faulty| faulty.injected().total()).sum())
 }
 
 #[test]
@@ -368,4 +373,69 @@ async fn while_nobody_answers_it_waits_and_refuses_what_is_asked_for() {
     world.cluster.goes_away(false);
     let following = standing.wait_for(|told| told.doing == Doing::Following && told.trouble.is_none());
     drop(tokio::time::timeout(SOON, following).await.unwrap().unwrap());
+}
+
+/// What one agent has sealed and could not deliver, when another one had to begin anew: nobody else has it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_sealed_before_another_one_took_over_comes_to_its_lineage() {
+    const SOON: Duration = Duration::from_secs(30);
+    let mut world = World::new(1);
+    world.cluster.write(20);
+    while world.agents[0].is_none() {
+        world.start(0).await;
+    }
+    world.seal(SOON).await.unwrap();
+    world.faulty[0].cut_off(true);
+    world.cluster.write(50);
+    let running = world.agents[0].take().unwrap();
+    let last = Revision(world.cluster.current());
+    let truth = world.cluster.truth();
+    let lineage = running.progress.standing().borrow().lineage.clone().unwrap();
+    let spool = world.folder.path().join("spool-0");
+    let is_sealed = || {
+        let sealed = deltas_below(&spool);
+        sealed.iter().any(|name| name.ends_with(&format!("{}.delta", last.0)))
+    };
+    let until = Instant::now() + SOON;
+    while !is_sealed() {
+        assert!(Instant::now() < until, "{:?}", deltas_below(&spool));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    running.task.abort();
+    let _ = running.task.await;
+    world.cluster.compact(0);
+    world.cluster.write(1);
+
+    while world.agents[1].is_none() {
+        world.start(1).await;
+    }
+    world.seal(SOON).await.unwrap();
+    let other = world.agents[1].take().unwrap();
+    assert_ne!(other.progress.standing().borrow().lineage.clone().unwrap(), lineage);
+    other.stopper.stop();
+    other.task.await.unwrap();
+
+    world.faulty[0].cut_off(false);
+    while world.agents[0].is_none() {
+        world.start(0).await;
+    }
+    world.cluster.write(1);
+    world.seal(SOON).await.unwrap();
+    let home = Home::find(prod(Arc::clone(&world.memory), world.folder.path()), Timestamp::now()).await.unwrap();
+    let found = home.with(move |archive, home| {
+        let wanted = Wanted { lineage: Some(lineage), target: Target::Latest };
+        same(archive, &home.scratch, &wanted, &At::Revision(last), &truth)
+    });
+    assert_eq!(found.await.unwrap(), last);
+}
+
+fn deltas_below(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
+        match entry.path().is_dir() {
+            true => found.extend(deltas_below(&entry.path())),
+            false => found.push(entry.path().display().to_string()),
+        }
+    }
+    found
 }
