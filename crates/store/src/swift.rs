@@ -263,7 +263,7 @@ impl Swift {
         self.check_begun(&folder).await?;
         let (size_bytes, id) = (bytes.len() as u64, md5_hex(&bytes));
         self.write(&object::segment(&folder, index), &[], &[("etag".into(), id.clone())], bytes).await?;
-        Ok(Part { index, size_bytes, id })
+        Ok(Part { index, size_bytes, id, digest: None })
     }
 
     async fn complete_upload(&self, upload: &Upload, parts: &[Part], put: &Put) -> Result<Tag, Fault> {
