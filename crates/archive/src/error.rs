@@ -272,6 +272,7 @@ pub fn kind_of(fault: &Fault) -> Kind {
         Fault::Exists | Fault::Changed | Fault::Retained { .. } => Kind::Conflict,
         Fault::Credentials(_) | Fault::Forbidden(_) | Fault::ClockSkew => Kind::Denied,
         Fault::WrongRegion { .. } | Fault::Invalid(_) => Kind::Usage,
+        Fault::Damaged(_) => Kind::Corrupt,
         Fault::Unable(_) => Kind::Unsupported,
         _ => Kind::Unavailable,
     }
@@ -282,4 +283,19 @@ fn read_kind(failed: &crate::read_at::ReadFailed) -> Kind {
         return kind_of(&error.fault);
     }
     failed.source.downcast_ref::<std::io::Error>().map_or(Kind::Unavailable, etcd_data::error::kind_of)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is damaged in a store is gone around; a store that does not answer is waited for.
+    #[test]
+    fn what_is_damaged_where_it_is_is_not_taken_for_a_store_that_is_away() {
+        let damaged = Fault::Damaged("its segment a is gone".into());
+        assert_eq!(kind_of(&damaged), Kind::Corrupt);
+        let read = crate::read_at::ReadFailed::new(0, 1, damaged.at("reading", "swift://b", None));
+        assert_eq!(ObjectError::Read(read).kind(), Kind::Corrupt);
+        assert_eq!(kind_of(&Fault::Nonsense(String::new())), Kind::Unavailable);
+    }
 }

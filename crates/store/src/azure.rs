@@ -13,7 +13,6 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use futures::{StreamExt, stream};
-use jiff::Timestamp;
 use object_store::azure::AzureAuthorizer;
 use object_store::client::{HttpRequest, HttpRequestBody};
 use reqwest::Method;
@@ -179,12 +178,12 @@ impl Azure {
             let name = name.as_str().strip_prefix("x-ms-meta-")?;
             Some((name.replace('_', "-"), value.to_str().ok()?.to_owned()))
         });
-        let until = answer.header("x-ms-immutability-policy-until-date").and_then(date);
+        let until = answer.header("x-ms-immutability-policy-until-date").and_then(|time| http::date(time).ok());
         let legal_hold = answer.header("x-ms-legal-hold") == Some("true");
         Ok(Info {
             key: key.clone(),
             size_bytes: size.ok_or_else(|| Fault::Nonsense("it has no length".into()))?,
-            modified: answer.header("last-modified").and_then(date).unwrap_or_default(),
+            modified: answer.modified()?,
             tag: Some(tag_of(&answer)?),
             metadata: metadata.collect(),
             retention: (until.is_some() || legal_hold).then_some(Retention { until, legal_hold }),
@@ -212,16 +211,22 @@ impl Azure {
             }
             let Ok(key) = Key::parse(name) else { continue };
             let size = blob.text("Properties/Content-Length").and_then(|size| size.parse().ok());
+            let written = blob.text("Properties/Last-Modified").unwrap_or_default();
             page.objects.push(Info {
                 key,
                 size_bytes: size.ok_or_else(|| Fault::Nonsense(format!("{name} has no size")))?,
-                modified: blob.text("Properties/Last-Modified").and_then(date).unwrap_or_default(),
+                // A guess would be old, and what is old is deleted.
+                modified: http::date(written)
+                    .map_err(|_| Fault::Nonsense(format!("{name} has the date {written:?}")))?,
                 tag: blob.text("Properties/Etag").map(|tag| Tag(tag.trim_matches('"').to_owned())),
                 metadata: BTreeMap::new(),
                 retention: None,
             });
         }
         let mark = root.text("NextMarker").filter(|mark| !mark.is_empty()).map(str::to_owned);
+        if mark.is_some() && mark == listing.mark {
+            return Err(Fault::Nonsense(format!("a listing that goes on at {:?} again", mark.unwrap_or_default())));
+        }
         page.next = mark.map(|mark| Listing { mark: Some(mark), ..listing.clone() });
         Ok(page)
     }
@@ -244,7 +249,7 @@ impl Azure {
         let query = vec![("comp", "block"), ("blockid", id.as_str())];
         let request = Request { query, body: bytes, ..Request::of(Method::PUT, key) }.with_all(&self.with_keys.0);
         check(&self.request(request).await?, &When::Always)?;
-        Ok(Part { index, size_bytes, id })
+        Ok(Part { index, size_bytes, id, digest: None })
     }
 
     async fn list_blocks(&self, key: &Key, parts: &[Part], put: &Put) -> Result<Tag, Fault> {
@@ -264,10 +269,6 @@ impl Azure {
 fn tag_of(answer: &Answer) -> Result<Tag, Fault> {
     let tag = answer.header("etag").ok_or_else(|| Fault::Nonsense("it has no etag".into()))?;
     Ok(Tag(tag.trim_matches('"').to_owned()))
-}
-
-fn date(text: &str) -> Option<Timestamp> {
-    Some(jiff::fmt::rfc2822::parse(text).ok()?.timestamp())
 }
 
 /// The fault in an answer, if it is one. `when` is the condition of what was asked.

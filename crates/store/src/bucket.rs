@@ -26,9 +26,8 @@ use std::ops::Range;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, stream};
-use jiff::Timestamp;
 use reqwest::Method;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED, RANGE};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RANGE};
 
 use crate::error::{Fault, StoreError};
 use crate::http::{self, Answer, Http, MAX_ANSWER_BYTES};
@@ -175,7 +174,7 @@ impl Bucket {
         Ok(Info {
             key: key.clone(),
             size_bytes: size.ok_or_else(|| Fault::Nonsense("it has no length".into()))?,
-            modified: modified(&answer),
+            modified: answer.modified()?,
             tag: Some(self.dialect.tag_of(&answer)?),
             metadata: metadata.collect(),
             retention: retention::read(&answer),
@@ -201,16 +200,24 @@ impl Bucket {
             // What ends with a slash stands for a folder in some tools; it is no object of ours.
             let Ok(key) = Key::parse(name) else { continue };
             let size = entry.text("Size").and_then(|size| size.parse().ok());
+            let written = entry.text("LastModified").unwrap_or_default();
             page.objects.push(Info {
                 key,
                 size_bytes: size.ok_or_else(|| Fault::Nonsense(format!("{name} has no size")))?,
-                modified: entry.text("LastModified").and_then(|time| time.parse().ok()).unwrap_or_default(),
+                // A guess would be old, and what is old is deleted.
+                modified: written.parse().map_err(|_| Fault::Nonsense(format!("{name} has the date {written:?}")))?,
                 tag: self.dialect.listed_tag(entry),
                 metadata: BTreeMap::new(),
                 retention: None,
             });
         }
-        if root.text("IsTruncated") == Some("true") && last != listing.after {
+        if root.text("IsTruncated") == Some("true") {
+            // Taken for the end, it would hide all that comes after; asked again, it would be the same for ever.
+            if last <= listing.after {
+                let (after, last) = (listing.after.as_deref().unwrap_or_default(), last.unwrap_or_default());
+                let what = format!("a listing after {after:?} that ends with {last:?} and says that more comes");
+                return Err(Fault::Nonsense(what));
+            }
             page.next = Some(Listing { after: last, ..listing.clone() });
         }
         Ok(page)
@@ -251,11 +258,6 @@ fn add_header(headers: &mut HeaderMap, name: &str, value: &str) -> Result<(), Fa
     let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid())?;
     headers.insert(header, HeaderValue::from_str(value).map_err(|_| invalid())?);
     Ok(())
-}
-
-fn modified(answer: &Answer) -> Timestamp {
-    let time = answer.headers.get(LAST_MODIFIED).and_then(|value| value.to_str().ok());
-    time.and_then(|time| Some(jiff::fmt::rfc2822::parse(time).ok()?.timestamp())).unwrap_or_default()
 }
 
 #[async_trait]

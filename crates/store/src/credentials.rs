@@ -10,12 +10,14 @@ pub(crate) mod gcp;
 pub mod k3s;
 
 use std::collections::BTreeMap;
+use std::error::Error as StdError;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use object_store::client::{ClientOptions, CredentialProvider};
+use object_store::client::{ClientOptions, CredentialProvider, HttpError, HttpErrorKind};
 use object_store::{Certificate, RetryConfig};
 
 use crate::error::Fault;
@@ -159,6 +161,14 @@ pub(crate) enum Source<C> {
     Nobody,
     Lasting(Provider<C>),
     Files(Watched<Provider<C>>),
+    Machine(Machine<C>),
+}
+
+/// What the machine is given where nothing names other credentials. It may well be no machine that is given any: as long as
+/// its issuer never answered, its silence means that there are none, and is not waited out.
+pub(crate) struct Machine<C> {
+    provider: Provider<C>,
+    has_issued: AtomicBool,
 }
 
 impl<C> Source<C> {
@@ -170,14 +180,36 @@ impl<C> Source<C> {
         Self::Files(Watched { files: Box::new(files), read: Box::new(read), last: Mutex::default() })
     }
 
+    /// Those of the machine, if it is given any.
+    pub(crate) fn machine(provider: Provider<C>) -> Self {
+        Self::Machine(Machine { provider, has_issued: AtomicBool::new(false) })
+    }
+
     /// The credentials of now; nothing if requests go unsigned.
     pub(crate) async fn current(&self) -> Result<Option<Arc<C>>, Fault> {
         let provider = match self {
             Self::Nobody => return Ok(None),
             Self::Lasting(provider) => Arc::clone(provider),
             Self::Files(watched) => watched.current()?,
+            Self::Machine(machine) => return machine.current().await.map(Some),
         };
-        provider.get_credential().await.map(Some).map_err(|error| refused(&error))
+        provider.get_credential().await.map(Some).map_err(|error| NotIssued::of(&error).fault())
+    }
+}
+
+impl<C> Machine<C> {
+    async fn current(&self) -> Result<Arc<C>, Fault> {
+        let issued = self.provider.get_credential().await.map_err(|error| NotIssued::of(&error));
+        match issued {
+            Ok(credential) => {
+                self.has_issued.store(true, Ordering::Relaxed);
+                Ok(credential)
+            }
+            Err(NotIssued::Silence) if !self.has_issued.load(Ordering::Relaxed) => {
+                Err(Fault::Credentials("there are none, and whoever issues them did not answer".into()))
+            }
+            Err(why) => Err(why.fault()),
+        }
     }
 }
 
@@ -187,6 +219,7 @@ impl<C> fmt::Debug for Source<C> {
             Self::Nobody => "Nobody",
             Self::Lasting(_) => "Lasting",
             Self::Files(_) => "Files",
+            Self::Machine(_) => "Machine",
         })
     }
 }
@@ -220,13 +253,60 @@ impl<T: Clone> Watched<T> {
     }
 }
 
-/// What it means that credentials could not be had. Only our own words are used where an answer could repeat a secret.
-fn refused(error: &object_store::Error) -> Fault {
-    let text = error.to_string();
-    let silent = ["error sending request", "timed out", "connect"].iter().any(|part| text.contains(part));
-    match silent {
-        true => Fault::Credentials("there are none, and whoever issues them did not answer".into()),
-        false => Fault::Credentials("whoever issues them refused".into()),
+/// Why credentials could not be had. Only our own words are used for it: an answer could repeat a secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NotIssued {
+    /// Whoever issues them did not answer.
+    Silence,
+    /// They answered with this status that they cannot just now.
+    Busy(u16),
+    /// Nobody understands what they answered.
+    Nonsense,
+    /// They do not want to, or what they were to be asked with is of no use.
+    Refused,
+}
+
+/// How answers begin that are no success, in what is said of them: the library tells their status in no other way.
+const STATUS: &str = "Server returned non-2xx status code: ";
+/// AWS refuses with a status of 400 what it wants to be asked again.
+const BUSY_CODES: [&str; 3] = ["Throttling", "RequestLimitExceeded", "IDPCommunicationError"];
+
+impl NotIssued {
+    fn of(error: &object_store::Error) -> Self {
+        let mut next: Option<&(dyn StdError + 'static)> = Some(error);
+        while let Some(error) = next {
+            match error.downcast_ref().map(HttpError::kind) {
+                Some(HttpErrorKind::Decode) => return Self::Nonsense,
+                Some(_) => return Self::Silence,
+                None => {}
+            }
+            if let Some(answer) = error.to_string().strip_prefix(STATUS) {
+                return Self::of_answer(answer);
+            }
+            next = error.source();
+        }
+        Self::Refused
+    }
+
+    /// Of `503 Service Unavailable: words`.
+    fn of_answer(answer: &str) -> Self {
+        match answer.get(..3).and_then(|status| status.parse().ok()) {
+            Some(status @ (408 | 429 | 500..)) => Self::Busy(status),
+            Some(400) if BUSY_CODES.iter().any(|code| answer.contains(code)) => Self::Busy(400),
+            _ => Self::Refused,
+        }
+    }
+
+    /// What it means for who asks. What may pass is tried again: a restore takes longer than a token lasts, and does not
+    /// end because of one answer.
+    fn fault(self) -> Fault {
+        let unavailable = |what: String| Fault::Unavailable { what, source: None };
+        match self {
+            Self::Silence => unavailable("whoever issues the credentials did not answer".into()),
+            Self::Busy(status) => unavailable(format!("whoever issues the credentials answered {status}")),
+            Self::Nonsense => Fault::Nonsense("it came from whoever issues the credentials".into()),
+            Self::Refused => Fault::Credentials("whoever issues them refused".into()),
+        }
     }
 }
 
@@ -296,6 +376,41 @@ mod tests {
         std::fs::write(&path, "third").unwrap();
         std::fs::File::open(&path).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
         assert_eq!(watched.current().unwrap(), "third");
+    }
+
+    /// Issues what it is told to, in turn.
+    #[derive(Debug)]
+    struct Issuer(Mutex<Vec<Option<HttpErrorKind>>>);
+
+    #[async_trait::async_trait]
+    impl CredentialProvider for Issuer {
+        type Credential = ();
+
+        async fn get_credential(&self) -> object_store::Result<Arc<()>> {
+            match self.0.lock().unwrap().remove(0) {
+                None => Ok(Arc::new(())),
+                Some(kind) => {
+                    let source = Box::new(HttpError::new(kind, std::io::Error::other("")));
+                    Err(object_store::Error::Generic { store: "any", source })
+                }
+            }
+        }
+    }
+
+    /// Nobody waits for a cloud that a machine is not in.
+    #[tokio::test]
+    async fn silence_is_waited_out_where_somebody_is_known_to_be() {
+        let silent = Some(HttpErrorKind::Connect);
+        let issuer = || Arc::new(Issuer(Mutex::new(vec![silent, None, silent]))) as Provider<()>;
+        let machine = Source::machine(issuer());
+        let fault = machine.current().await.unwrap_err();
+        assert!(matches!(fault, Fault::Credentials(_)), "{fault:?}");
+        machine.current().await.unwrap();
+        let fault = machine.current().await.unwrap_err();
+        assert!(matches!(fault, Fault::Unavailable { .. }), "{fault:?}");
+
+        let fault = Source::Lasting(issuer()).current().await.unwrap_err();
+        assert!(matches!(fault, Fault::Unavailable { .. }), "{fault:?}");
     }
 
     #[test]

@@ -93,6 +93,9 @@ pub enum Fault {
     /// The answer makes no sense.
     #[error("the answer makes no sense: {0}")]
     Nonsense(String),
+    /// It is there, but not all of it: asking again does not bring it back.
+    #[error("it is damaged there: {0}")]
+    Damaged(String),
     /// What was asked makes no sense.
     #[error("{0}")]
     Invalid(String),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use jiff::Timestamp;
-use reqwest::header::{HeaderMap, RETRY_AFTER};
+use reqwest::header::{HeaderMap, LAST_MODIFIED, RETRY_AFTER};
 use reqwest::{Certificate, Method, NoProxy, Proxy, StatusCode, redirect};
 use url::Url;
 
@@ -63,6 +63,9 @@ pub(crate) struct Answer {
 
 /// What an answer other than an object is allowed to be long.
 pub(crate) const MAX_ANSWER_BYTES: u64 = 16 << 20;
+
+/// Servers may ask for no more. Longer ones are mistakes, or meant to keep us away for good, and break clocks.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(24 * 3600);
 
 impl Network {
     /// A client that reaches servers this way.
@@ -161,14 +164,19 @@ impl Answer {
         words.join(" ").chars().take(300).collect()
     }
 
-    /// When to come again: `Retry-After`, in seconds or as a date.
+    /// When what it is about was last written: `Last-Modified`.
+    pub(crate) fn modified(&self) -> Result<Timestamp, Fault> {
+        date(self.header(LAST_MODIFIED.as_str()).unwrap_or_default())
+    }
+
+    /// When to come again: `Retry-After`, in seconds or as a date; at the most [`LONGEST_RETRY_AFTER`].
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         let value = self.headers.get(RETRY_AFTER)?.to_str().ok()?;
-        if let Ok(seconds) = value.parse() {
-            return Some(Duration::from_secs(seconds));
-        }
-        let then = jiff::fmt::rfc2822::parse(value).ok()?.timestamp();
-        Duration::try_from(then.duration_since(Timestamp::now())).ok()
+        let after = match value.parse() {
+            Ok(seconds) => Duration::from_secs(seconds),
+            Err(_) => Duration::try_from(date(value).ok()?.duration_since(Timestamp::now())).ok()?,
+        };
+        Some(after.min(LONGEST_RETRY_AFTER))
     }
 
     /// The size of the object of which this is a range: what stands after the slash of `Content-Range`.
@@ -192,6 +200,12 @@ impl Answer {
             _ => Fault::Invalid(what),
         }
     }
+}
+
+/// A time as headers have it: `Wed, 21 Oct 2015 07:28:00 GMT`.
+pub(crate) fn date(text: &str) -> Result<Timestamp, Fault> {
+    let date = jiff::fmt::rfc2822::parse(text).map_err(|_| Fault::Nonsense(format!("its date is {text:?}")))?;
+    Ok(date.timestamp())
 }
 
 /// Escapes what is not plain in a path or a query; slashes only in a query.
@@ -236,6 +250,8 @@ mod tests {
         answer.headers.insert(RETRY_AFTER, "Wed, 21 Oct 2015 07:28:00 GMT".parse().unwrap());
         assert_eq!(answer.retry_after(), None);
         answer.headers.insert(RETRY_AFTER, "Wed, 21 Oct 2099 07:28:00 GMT".parse().unwrap());
-        assert!(answer.retry_after().unwrap() > Duration::from_secs(1 << 30));
+        assert_eq!(answer.retry_after(), Some(LONGEST_RETRY_AFTER));
+        answer.headers.insert(RETRY_AFTER, "18446744073709551615".parse().unwrap());
+        assert_eq!(answer.retry_after(), Some(LONGEST_RETRY_AFTER));
     }
 }

@@ -260,7 +260,7 @@ impl Store for Memory {
     async fn put_part(&self, upload: &Upload, index: u32, bytes: Bytes) -> Result<Part, StoreError> {
         let mut state = self.state();
         state.writes += 1;
-        let part = Part { index, size_bytes: bytes.len() as u64, id: state.writes.to_string() };
+        let part = Part { index, size_bytes: bytes.len() as u64, id: state.writes.to_string(), digest: None };
         match state.uploads.get_mut(&upload.id) {
             Some(pending) => {
                 pending.parts.insert(index, (part.id.clone(), bytes));

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use sha2::{Digest, Sha256};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::error::{Fault, StoreError};
@@ -80,7 +81,9 @@ impl Retrying {
         request: impl Fn() -> R + Send + Sync,
     ) -> (Result<T, StoreError>, bool) {
         let moving = Duration::from_secs(bytes / self.patience.slowest_bytes_per_second.max(1));
-        let (each, end) = (self.patience.request + moving, Instant::now() + self.patience.total + moving);
+        let each = self.patience.request.saturating_add(moving);
+        // Nothing if it is later than a clock can tell.
+        let end = Instant::now().checked_add(self.patience.total.saturating_add(moving));
         let mut may_be_done = false;
         for attempt in 0.. {
             let result = match timeout(each, request()).await {
@@ -96,7 +99,7 @@ impl Retrying {
                 }
             };
             let pause = pause(attempt, &error.fault, &self.patience, (self.dice)());
-            let in_time = Instant::now() + pause < end;
+            let in_time = end.is_none_or(|end| pause < end.saturating_duration_since(Instant::now()));
             if !in_time || !self.budget.lock().unwrap_or_else(PoisonError::into_inner).spend() {
                 return (Err(error), may_be_done);
             }
@@ -130,6 +133,32 @@ impl Retrying {
                 return None;
             }
             at = end;
+        }
+        info.tag
+    }
+
+    /// The tag of what is at `key`, if it was made of `parts` by `put`. All of it is read back and compared with their digests:
+    /// it is rare that nobody knows how a completion ended, and another writer's object may well have the name and the
+    /// size of ours. Tags prove nothing here: not every store makes them of the content. What is not known to be ours is not ours.
+    async fn tag_if_made_of(&self, key: &Key, parts: &[Part], put: &Put) -> Option<Tag> {
+        let info = self.head(key).await.ok()?;
+        let size: u64 = parts.iter().map(|part| part.size_bytes).sum();
+        if info.size_bytes != size || !is_new(&info, put) {
+            return None;
+        }
+        let mut at = 0_u64;
+        for part in parts {
+            let (end, digest) = (at.saturating_add(part.size_bytes), part.digest?);
+            let mut found = Sha256::new();
+            while at < end {
+                let piece =
+                    self.get(key, at..(at + COMPARED_BYTES).min(end)).await.ok().filter(|piece| !piece.is_empty())?;
+                found.update(&piece);
+                at += piece.len() as u64;
+            }
+            if digest != <[u8; 32]>::from(found.finalize()) {
+                return None;
+            }
         }
         info.tag
     }
@@ -233,7 +262,9 @@ impl Store for Retrying {
     async fn put_part(&self, upload: &Upload, index: u32, bytes: Bytes) -> Result<Part, StoreError> {
         let key = Key::parse(&upload.key).ok();
         let write = || self.inner.put_part(upload, index, bytes.clone());
-        self.until_done("writing a part of", key.as_ref(), bytes.len() as u64, write).await
+        let part = self.until_done("writing a part of", key.as_ref(), bytes.len() as u64, write).await?;
+        // What the object is known by, should nobody know how its completion ended.
+        Ok(Part { digest: Some(Sha256::digest(&bytes).into()), ..part })
     }
 
     async fn complete(&self, upload: &Upload, parts: &[Part], put: &Put) -> Result<Tag, StoreError> {
@@ -246,12 +277,8 @@ impl Store for Retrying {
             (Err(error), Some(key))
                 if may_be_done && (was_refused(&error.fault) || matches!(error.fault, Fault::NoSuchUpload)) =>
             {
-                // The upload is gone, so it was finished or given up. Nobody else writes an object of this name and size;
-                // what is in it is proven by whoever reads it back.
-                match self.head(&key).await {
-                    Ok(info) if info.size_bytes == size && is_new(&info, put) => info.tag.ok_or(error),
-                    _ => Err(error),
-                }
+                // Something is there, or the upload is gone: it was finished by us, or somebody else was quicker.
+                self.tag_if_made_of(&key, parts, put).await.ok_or(error)
             }
             (result, _) => result,
         }

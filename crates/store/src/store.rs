@@ -109,4 +109,7 @@ pub struct Part {
     pub size_bytes: u64,
     /// What the store calls it.
     pub id: String,
+    /// The SHA-256 of what it holds, where whoever wrote it has noted that.
+    #[serde(default)]
+    pub digest: Option<[u8; 32]>,
 }

@@ -2,9 +2,10 @@
 //!
 //! Large objects are static: parts are objects of their own, listed in a manifest that takes the object's name
 //! (`names.rs` has the layout). Swift keeps parts when their manifest is overwritten or plainly deleted, so both is done here
-//! in a way that leaves none behind: what an object was before is looked at first. A process that dies between the two, or two
-//! that overwrite the same large object at the same moment, may leave parts that no object has; [`Store::uploads`] finds
-//! them like those of any upload that was not completed. Dynamic large objects, which etcdbrctl writes, are read and deleted too.
+//! in a way that leaves none behind: what an object was before is looked at first, and it is gone before its parts go. A process
+//! that dies between the two, or two that overwrite the same large object at the same moment, may leave parts that no object
+//! has; [`Store::uploads`] finds them like those of any upload that was not completed. Dynamic large objects, which etcdbrctl
+//! writes, are read and deleted too.
 //!
 //! Swift answers `If-None-Match: *` by what it has when a request begins and lets the last of two that are carried out
 //! at the same time win, so a put that finds nothing there never replaces what has been there, but two at the same moment may both
@@ -18,6 +19,7 @@ mod listing;
 mod login;
 mod names;
 mod object;
+mod segments;
 
 use std::fmt;
 use std::ops::Range;
@@ -180,20 +182,20 @@ impl Swift {
             416 if answer.whole_size() == Some(0) => Ok(Bytes::new()),
             416 => Err(Fault::Invalid("the range begins past the end of the object".into())),
             404 => Err(self.absence().await),
-            409 => Err(Fault::Nonsense("a segment of this large object is missing or was changed".into())),
+            409 => Err(self.undelivered(key).await),
             _ => Err(fault(&answer)),
         }
     }
 
     /// A page of names below the root, as the server has them.
-    async fn page(&self, prefix: &str, after: &str) -> Result<listing::Page, Fault> {
-        let (prefix, after) = (format!("{}{prefix}", self.root), format!("{}{after}", self.root));
+    async fn page(&self, prefix: &str, name_after: &str) -> Result<listing::Page, Fault> {
+        let (prefix, after) = (format!("{}{prefix}", self.root), format!("{}{name_after}", self.root));
         let limit = listing::LIMIT.to_string();
         let query = [("format", "json"), ("limit", limit.as_str()), ("prefix", &prefix), ("marker", &after)];
         let path = self.container_path();
         let answer = self.account.ask(Method::GET, Ask { path: &path, query: &query, ..Ask::default() }).await?;
         match answer.status.as_u16() {
-            200 => listing::Page::parse(&answer.body, &self.root),
+            200 => listing::Page::parse(&answer.body, &self.root)?.going_on(name_after),
             204 => Ok(listing::Page::default()),
             404 => Err(Fault::NoSuchPlace),
             _ => Err(fault(&answer)),
@@ -263,7 +265,7 @@ impl Swift {
         self.check_begun(&folder).await?;
         let (size_bytes, id) = (bytes.len() as u64, md5_hex(&bytes));
         self.write(&object::segment(&folder, index), &[], &[("etag".into(), id.clone())], bytes).await?;
-        Ok(Part { index, size_bytes, id })
+        Ok(Part { index, size_bytes, id, digest: None })
     }
 
     async fn complete_upload(&self, upload: &Upload, parts: &[Part], put: &Put) -> Result<Tag, Fault> {

@@ -2,7 +2,8 @@
 //!
 //! Parts go up several at a time, whether or not somebody is just writing; who writes faster than the store takes it waits.
 //! No more is in memory than the parts under way and one more. What was begun and not finished stays and can be
-//! gone on with, or given up: [`Uploader::progress`] is all that has to be written down for it.
+//! gone on with, or given up: [`Uploader::progress`] is all that has to be written down for it. What fails for good is
+//! given up, and so is what fails before anybody was told how to go on with it.
 
 use std::io;
 use std::sync::Arc;
@@ -71,6 +72,8 @@ pub struct Uploader {
     buffer: BytesMut,
     size_bytes: u64,
     begun: Option<Begun>,
+    /// Whether somebody may go on with it, because its [`Progress`] was told.
+    is_told: bool,
 }
 
 #[derive(Debug)]
@@ -86,7 +89,7 @@ impl Uploader {
     /// Begins to write `key`. The store is asked for nothing before there is more than a piece.
     pub fn new(store: Arc<dyn Store>, key: Key, put: Put, pieces: Pieces) -> Self {
         let pieces = fitting(pieces, &*store);
-        Self { store, key, put, pieces, buffer: BytesMut::new(), size_bytes: 0, begun: None }
+        Self { store, key, put, pieces, buffer: BytesMut::new(), size_bytes: 0, begun: None, is_told: false }
     }
 
     /// Goes on with what another has begun. What follows is written from [`Progress::offset`] on.
@@ -95,6 +98,7 @@ impl Uploader {
             .map_err(|error| Fault::Invalid(error.to_string()).at("going on with", store.place(), None))?;
         let mut uploader = Self::new(store, key, put, pieces);
         uploader.size_bytes = progress.offset();
+        uploader.is_told = true;
         uploader.begun = Some(Begun {
             upload: progress.upload,
             next: u32::try_from(progress.parts.len()).unwrap_or(u32::MAX),
@@ -120,7 +124,7 @@ impl Uploader {
         Ok(())
     }
 
-    /// Makes the object of what was written.
+    /// Makes the object of what was written. If that fails, what was written is given up, unless it may still be of use.
     pub async fn finish(mut self) -> Result<Written, StoreError> {
         let size_bytes = self.size_bytes;
         let rest = std::mem::take(&mut self.buffer).freeze();
@@ -128,16 +132,35 @@ impl Uploader {
             let tag = self.store.put(&self.key, rest, &self.put).await?;
             return Ok(Written { tag, size_bytes });
         }
+        let sent = self.send_rest(rest).await;
+        let is_asked_for = sent.is_ok();
+        let completed = match sent {
+            Ok(()) => self.complete().await,
+            Err(error) => Err(error),
+        };
+        let error = match completed {
+            Ok(tag) => return Ok(Written { tag, size_bytes }),
+            Err(error) => error,
+        };
+        // A completion without an answer may be under way, and needs its parts till it is over.
+        let is_of_use = error.fault.is_transient() && (is_asked_for || self.is_told);
+        if !is_of_use {
+            // What is left then is found by whoever cleans up; why it failed is the first thing that went wrong.
+            let _ = self.give_up().await;
+        }
+        Err(error)
+    }
+
+    async fn send_rest(&mut self, rest: Bytes) -> Result<(), StoreError> {
         if !rest.is_empty() {
             self.send(rest).await?;
         }
-        self.wait_for(0).await?;
-        let parts = self.parts_in_order();
-        match self.begun {
-            Some(begun) => {
-                let tag = self.store.complete(&begun.upload, &parts, &self.put).await?;
-                Ok(Written { tag, size_bytes })
-            }
+        self.wait_for(0).await
+    }
+
+    async fn complete(&self) -> Result<Tag, StoreError> {
+        match &self.begun {
+            Some(begun) => self.store.complete(&begun.upload, &self.parts_in_order(), &self.put).await,
             None => Err(Fault::NoSuchUpload.at("completing", self.store.place(), Some(&self.key))),
         }
     }
@@ -155,7 +178,9 @@ impl Uploader {
     pub async fn progress(&mut self) -> Result<Option<Progress>, StoreError> {
         self.wait_for(0).await?;
         let parts = self.parts_in_order();
-        Ok(self.begun.as_ref().map(|begun| Progress { upload: begun.upload.clone(), parts }))
+        let progress = self.begun.as_ref().map(|begun| Progress { upload: begun.upload.clone(), parts });
+        self.is_told |= progress.is_some();
+        Ok(progress)
     }
 
     fn parts_in_order(&self) -> Vec<Part> {
@@ -360,6 +385,24 @@ mod tests {
         assert_eq!(store.uploads("").await.unwrap().len(), 1);
         uploader.give_up().await.unwrap();
         assert_eq!(store.uploads("").await.unwrap(), []);
+    }
+
+    #[tokio::test]
+    async fn what_cannot_become_an_object_is_given_up() {
+        let memory = Memory::new();
+        let abilities = crate::Abilities { max_parts: 3, ..memory.abilities() };
+        let store: Arc<dyn Store> = Arc::new(memory.with_abilities(abilities));
+        let old = store.put(&key(), "old".into(), &Put::default()).await.unwrap();
+        store.put(&key(), "new".into(), &Put::default()).await.unwrap();
+        // Something is there; it was changed; there are too many parts.
+        for (put, size) in [(Put::if_absent(), 250), (Put::if_unchanged(old), 250), (Put::default(), 350)] {
+            let mut uploader = Uploader::new(Arc::clone(&store), key(), put, PIECES);
+            uploader.write(bytes(size).into()).await.unwrap();
+            let fault = uploader.finish().await.unwrap_err().fault;
+            assert!(matches!(fault, Fault::Exists | Fault::Changed | Fault::Invalid(_)), "{fault:?}");
+            assert_eq!(store.uploads("").await.unwrap(), [], "{fault:?}");
+        }
+        assert_eq!(store.get(&key(), 0..10).await.unwrap(), "new");
     }
 
     #[tokio::test]

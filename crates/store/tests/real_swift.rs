@@ -162,6 +162,34 @@ async fn what_a_dead_process_left_is_found_and_cleaned_away() {
     assert_eq!(TEMPAUTH.names("died").len(), 2 + 3);
 }
 
+/// Deletions once began with the segments, and other tools still do.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_without_its_segments_is_damaged_and_can_be_deleted() {
+    TEMPAUTH.container("broken");
+    let store = open("swift://broken", &tempauth_settings());
+    put_large(&store, "a", "x").await;
+    let segments: Vec<String> = TEMPAUTH.names("broken").into_iter().filter(|name| name.ends_with("00000")).collect();
+    TEMPAUTH.ask("DELETE", &format!("/broken/{}", segments[0]), &[], b"").done("deleting a segment");
+
+    let fault = store.get(&key("a"), 0..10).await.unwrap_err().fault;
+    assert!(matches!(&fault, Fault::Damaged(what) if what.contains(&segments[0])), "{fault:?}");
+    assert_eq!(store.head(&key("a")).await.unwrap().size_bytes, 3000);
+    assert_eq!(listed(&store).await, [("a".to_owned(), 3000)]);
+    delete(&store, &["a"]).await;
+    assert_eq!(TEMPAUTH.names("broken"), [""; 0]);
+
+    // As if whoever deleted it had died after the first step.
+    put_large(&store, "b", "x").await;
+    TEMPAUTH.ask("DELETE", "/broken/b", &[], b"").done("deleting the manifest");
+    let found = store.uploads("").await.unwrap();
+    assert_eq!(
+        found.iter().map(|upload| (upload.key.as_str(), upload.begun.is_some())).collect::<Vec<_>>(),
+        [("b", true)]
+    );
+    store.abort(&found[0]).await.unwrap();
+    assert_eq!(TEMPAUTH.names("broken"), [""; 0]);
+}
+
 /// Giving up an upload that was completed takes nothing from its object, and completing it twice is once.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_completed_upload_is_an_object_whatever_comes_later() {

@@ -45,7 +45,7 @@ pub(super) async fn put_part(
     let answer = bucket.request(request).await?;
     check(&answer, None)?;
     let id = answer.header("etag").ok_or_else(|| Fault::Nonsense("it has no etag".into()))?;
-    Ok(Part { index, size_bytes, id: id.to_owned() })
+    Ok(Part { index, size_bytes, id: id.to_owned(), digest: None })
 }
 
 pub(super) async fn complete(
@@ -125,12 +125,20 @@ pub(super) async fn list(bucket: &Bucket, prefix: &str) -> Result<Vec<Upload>, F
             let begun = entry.text("Initiated").and_then(|time| time.parse().ok());
             found.push(Upload { key: key.to_owned(), id: id.to_owned(), begun });
         }
-        let next = (root.text("NextKeyMarker"), root.text("NextUploadIdMarker"));
-        match next {
-            (Some(key), Some(id)) if root.text("IsTruncated") == Some("true") && key_marker != key => {
+        if root.text("IsTruncated") != Some("true") {
+            break;
+        }
+        // Many uploads of one key have the same marker of it.
+        match (root.text("NextKeyMarker"), root.text("NextUploadIdMarker").unwrap_or_default()) {
+            (Some(key), id) if (key, id) != (key_marker.as_str(), id_marker.as_str()) => {
                 (key_marker, id_marker) = (key.to_owned(), id.to_owned());
             }
-            _ => break,
+            (key, id) => {
+                let key = key.unwrap_or_default();
+                let what =
+                    format!("a listing of uploads that says that more comes, and goes on at {key:?} {id:?} again");
+                return Err(Fault::Nonsense(what));
+            }
         }
     }
     Ok(found)

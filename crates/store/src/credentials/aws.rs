@@ -75,7 +75,18 @@ impl AwsKeys {
                 None if shared(&environment).has_profile(&profile_name(&environment)) => {
                     of_profile(profile_name(&environment), environment, network, region)
                 }
-                None => Source::Lasting(of_workload(&environment, &network, &region, &[])?),
+                None => {
+                    let named = [
+                        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+                        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+                        "AWS_EC2_METADATA_SERVICE_ENDPOINT",
+                    ];
+                    let provider = of_workload(&environment, &network, &region, &[])?;
+                    match environment.first(&named) {
+                        Some(_) => Source::Lasting(provider),
+                        None => Source::machine(provider),
+                    }
+                }
             },
         }))
     }

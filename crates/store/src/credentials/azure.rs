@@ -41,10 +41,10 @@ impl AzureAccess {
                 let key = part("AccountKey").or_else(|| environment.first(&names));
                 let domain = part("EndpointSuffix").map(|suffix| format!("blob.{suffix}"));
                 let source = match key {
-                    Some(key) => of_key(&Secret::new(key))?,
+                    Some(key) => Source::Lasting(of_key(&Secret::new(key))?),
                     None => of_identity(environment, network, &account)?,
                 };
-                Ok(Self { account, domain, source: Source::Lasting(source) })
+                Ok(Self { account, domain, source })
             }
         }
     }
@@ -85,11 +85,7 @@ fn of_key(key: &Secret) -> Result<Provider<AzureCredential>, Fault> {
     Ok(Arc::new(StaticCredentialProvider::new(AzureCredential::AccessKey(key))))
 }
 
-fn of_identity(
-    environment: &Environment,
-    network: &Network,
-    account: &str,
-) -> Result<Provider<AzureCredential>, Fault> {
+fn of_identity(environment: &Environment, network: &Network, account: &str) -> Result<Source<AzureCredential>, Fault> {
     use AzureConfigKey as Name;
     let mut builder = MicrosoftAzureBuilder::new()
         .with_account(account)
@@ -110,5 +106,16 @@ fn of_identity(
         }
     }
     let built = builder.build().map_err(|_| Fault::Credentials("those in the environment are incomplete".into()))?;
-    Ok(Arc::clone(built.credentials()))
+    let provider = Arc::clone(built.credentials());
+    let named = [
+        "AZURE_STORAGE_SAS_TOKEN",
+        "AZURE_CLIENT_ID",
+        "AZURE_CLIENT_SECRET",
+        "AZURE_FEDERATED_TOKEN_FILE",
+        "IDENTITY_ENDPOINT",
+    ];
+    Ok(match environment.first(&named) {
+        Some(_) => Source::Lasting(provider),
+        None => Source::machine(provider),
+    })
 }

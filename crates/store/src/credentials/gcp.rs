@@ -36,7 +36,7 @@ impl GcpToken {
                         let files = vec![path.clone()];
                         Source::watched(move || files.clone(), move || of_file(&path, &network))
                     }
-                    None => Source::Lasting(built(builder(&network))?),
+                    None => Source::machine(built(builder(&network))?),
                 }
             }
             Credentials::Keys { .. } | Credentials::Profile(_) => {

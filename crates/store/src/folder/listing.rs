@@ -122,7 +122,7 @@ impl Walk<'_> {
         self.objects.push(Info {
             key,
             size_bytes: u64::try_from(stat.st_size).unwrap_or(0),
-            modified: timestamp(stat.st_mtime, i64::try_from(stat.st_mtime_nsec).unwrap_or(0)),
+            modified: timestamp(stat.st_mtime, i64::try_from(stat.st_mtime_nsec).unwrap_or(0))?,
             tag: None,
             metadata: Default::default(),
             retention: None,

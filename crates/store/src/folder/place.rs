@@ -122,7 +122,7 @@ impl Place {
     pub(super) fn head(&self, key: &Key) -> Result<Info, Fault> {
         let file = self.open_object(key)?;
         let metadata = file.metadata().map_err(Fault::of_disk)?;
-        let modified = timestamp(metadata.mtime(), metadata.mtime_nsec());
+        let modified = timestamp(metadata.mtime(), metadata.mtime_nsec())?;
         let tag = Some(tag_of(&file)?);
         let (metadata, size_bytes) = (Default::default(), metadata.len());
         Ok(Info { key: key.clone(), size_bytes, modified, tag, metadata, retention: None })
@@ -369,7 +369,7 @@ pub(super) fn abandoned(root: BorrowedFd<'_>) -> Result<Vec<(String, String, Tim
         let file = File::from(file);
         let (Ok(()), Ok(metadata)) = (file.try_lock(), file.metadata()) else { continue };
         let flat = name.rsplit_once('.').map_or(name.as_str(), |(flat, _)| flat);
-        found.push((key_of(flat), name, timestamp(metadata.mtime(), metadata.mtime_nsec())));
+        found.push((key_of(flat), name, timestamp(metadata.mtime(), metadata.mtime_nsec())?));
     }
     Ok(found)
 }
@@ -403,8 +403,11 @@ pub(super) fn names(root: BorrowedFd<'_>, folder: &str) -> Result<Vec<String>, F
     Ok(names)
 }
 
-pub(super) fn timestamp(seconds: i64, nanoseconds: i64) -> Timestamp {
-    Timestamp::new(seconds, i32::try_from(nanoseconds).unwrap_or(0)).unwrap_or_default()
+/// The time of a file, as its file system has it.
+pub(super) fn timestamp(seconds: i64, nanoseconds: i64) -> Result<Timestamp, Fault> {
+    // A guess would be old, and what is old is deleted.
+    let no_time = |_| Fault::Nonsense(format!("it was written {seconds} s after 1970"));
+    Timestamp::new(seconds, i32::try_from(nanoseconds).unwrap_or(0)).map_err(no_time)
 }
 
 /// Reads a small file of ours, up to `limit` bytes.
@@ -430,4 +433,16 @@ pub(super) fn write_file(folder: BorrowedFd<'_>, name: &str, bytes: &[u8]) -> Re
     };
     write().map_err(Fault::of_disk)?;
     sync(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_that_cannot_be_is_not_taken_for_an_old_one() {
+        assert_eq!(timestamp(1_795_276_710, 500_000_000).unwrap().to_string(), "2026-11-21T15:58:30.5Z");
+        let fault = timestamp(i64::MAX, 0).unwrap_err();
+        assert!(matches!(&fault, Fault::Nonsense(what) if what.contains("9223372036854775807")), "{fault:?}");
+    }
 }

@@ -50,7 +50,7 @@ pub(super) fn put_part(place: &Place, upload: &Upload, index: u32, bytes: &[u8])
     let folder = open(root.as_fd(), upload)?;
     let id = format!("{:016x}", rand::random::<u64>());
     write_file(folder.as_fd(), &part_name(index, &id)?, bytes)?;
-    Ok(Part { index, size_bytes: bytes.len() as u64, id })
+    Ok(Part { index, size_bytes: bytes.len() as u64, id, digest: None })
 }
 
 pub(super) fn complete(place: &Place, upload: &Upload, parts: &[Part], put: &Put) -> Result<Tag, Fault> {

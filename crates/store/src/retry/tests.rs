@@ -128,6 +128,19 @@ async fn the_store_says_when_to_come_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn no_time_is_too_long_for_a_clock() {
+    let inner = Scripted::new(&[Event::Throttles(u64::MAX)]);
+    let (result, took) = seconds(retrying(&inner, Patience::default()).list(&Listing::default())).await;
+    let fault = result.unwrap_err().fault;
+    assert!(matches!(fault, Fault::Throttled { .. }), "{fault:?}");
+    assert!(took < 0.1, "{took}");
+
+    let inner = Scripted::new(&[Event::Fails]);
+    let patience = Patience { request: Duration::MAX, total: Duration::MAX, ..Patience::default() };
+    retrying(&inner, patience).list(&Listing::default()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_fails_for_good_is_not_tried_again() {
     let inner = Scripted::new(&[Event::Forbids]);
     let fault = retrying(&inner, Patience::default()).list(&Listing::default()).await.unwrap_err().fault;
@@ -223,6 +236,31 @@ async fn a_completion_that_was_not_answered_is_found() {
     inner.script.lock().unwrap().push(Event::Fails);
     let fault = store.complete(&upload, &[part], &Put::if_absent()).await.unwrap_err().fault;
     assert!(matches!(fault, Fault::NoSuchUpload), "{fault:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_completion_is_not_taken_for_that_of_another_of_the_same_size() {
+    let inner = Scripted::new(&[]);
+    let store = retrying(&inner, Patience::default());
+    let upload = store.begin(&key(), &Put::if_absent()).await.unwrap();
+    let parts = [
+        store.put_part(&upload, 0, "our ".into()).await.unwrap(),
+        store.put_part(&upload, 1, "own".into()).await.unwrap(),
+    ];
+    let complete = async |theirs: &'static str, parts: &[Part]| {
+        inner.inner.put(&key(), theirs.into(), &Put::default()).await.unwrap();
+        inner.script.lock().unwrap().push(Event::Fails);
+        store.complete(&upload, parts, &Put::if_absent()).await.map_err(|error| error.fault)
+    };
+    for theirs in ["not one", "our one", "longer than ours"] {
+        let completed = complete(theirs, &parts).await;
+        assert!(matches!(completed, Err(Fault::Exists)), "{theirs}: {completed:?}");
+    }
+    complete("our own", &parts).await.unwrap();
+    // Of parts that another has written nobody knows what they hold.
+    let unknown = parts.map(|part| Part { digest: None, ..part });
+    let completed = complete("our own", &unknown).await;
+    assert!(matches!(completed, Err(Fault::Exists)), "{completed:?}");
 }
 
 #[tokio::test(start_paused = true)]

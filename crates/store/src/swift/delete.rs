@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::account::Ask;
 use super::faults::{fault, of_status};
-use super::object::{Large, percent_decoded};
-use super::{Swift, at_once, names};
+use super::object::{Head, percent_decoded};
+use super::{Swift, at_once};
 use crate::error::Fault;
 use crate::http::escape;
 use crate::key::Key;
@@ -17,6 +17,13 @@ use crate::key::Key;
 const WORTH_A_BULK: usize = 3;
 /// More are deleted in several requests, so that none takes too long.
 const MAX_BULK: usize = 1000;
+
+/// An object that is to go. The paths begin with the container.
+struct Doomed {
+    object: String,
+    /// What goes after it.
+    segments: Vec<String>,
+}
 
 impl Swift {
     /// Deletes objects and their segments; tells of each.
@@ -28,87 +35,50 @@ impl Swift {
             false => Fault::NotFound,
         };
 
-        let mut results: Vec<Option<Result<(), Fault>>> = Vec::with_capacity(keys.len());
-        let mut whole = Vec::new();
+        let mut doomed = Vec::with_capacity(keys.len());
         for (key, look) in keys.iter().zip(looks) {
-            let made_of = match look {
+            doomed.push(match look {
                 Err(fault) => Err(fault),
-                Ok(None) => {
-                    results.push(Some(not_there(&absence)));
-                    continue;
-                }
-                Ok(Some(head)) => self.delete_segments(&head.large).await,
-            };
-            match made_of {
-                Err(fault) => results.push(Some(Err(fault))),
-                Ok(()) => {
-                    whole.push(self.path(key.as_str()));
-                    results.push(None);
-                }
-            }
+                Ok(None) => not_there(&absence).map(|()| None),
+                Ok(Some(head)) => self.doomed(key, &head).await.map(Some),
+            });
         }
-        let mut deleted = self.delete_paths(&whole).await.into_iter();
-        results.into_iter().map(|result| result.or_else(|| deleted.next()).unwrap_or(Ok(()))).collect()
+        let objects: Vec<String> = doomed.iter().flatten().flatten().map(|doomed| doomed.object.clone()).collect();
+        let mut deleted = self.delete_paths(&objects).await.into_iter();
+        let mut left_of = |doomed: Result<Option<Doomed>, Fault>| -> Result<Vec<String>, Fault> {
+            let Some(Doomed { segments, .. }) = doomed? else { return Ok(Vec::new()) };
+            deleted.next().unwrap_or(Ok(())).map(|()| segments)
+        };
+        let left: Vec<Result<Vec<String>, Fault>> = doomed.into_iter().map(&mut left_of).collect();
+
+        let segments: Vec<String> = left.iter().flatten().flatten().cloned().collect();
+        let mut deleted = self.delete_paths(&segments).await.into_iter();
+        let mut told = |left: Result<Vec<String>, Fault>| -> Result<(), Fault> {
+            let own: Vec<Result<(), Fault>> = deleted.by_ref().take(left?.len()).collect();
+            own.into_iter().collect()
+        };
+        left.into_iter().map(&mut told).collect()
+    }
+
+    /// What of an object is deleted, and in which order: whoever dies in between must leave nothing that can be listed but
+    /// not read, nor anything that nobody finds.
+    async fn doomed(&self, key: &Key, head: &Head) -> Result<Doomed, Fault> {
+        let object = self.path(key.as_str());
+        let segments = self.segments(&head.large).await?;
+        // Ours goes before its segments, so that it is whole as long as it is there. What is left is found as an upload
+        // that nobody completed, and given up like one.
+        if head.upload.is_some() {
+            return Ok(Doomed { object, segments });
+        }
+        // Of the segments that others wrote only their object tells, so it goes last: it is deleted anew as long as it is there.
+        self.delete_paths(&segments).await.into_iter().collect::<Result<(), Fault>>()?;
+        Ok(Doomed { object, segments: Vec::new() })
     }
 
     /// Deletes names below the root; tells of each.
     pub(super) async fn delete_names(&self, names: &[String]) -> Vec<Result<(), Fault>> {
         let paths: Vec<String> = names.iter().map(|name| self.path(name)).collect();
         self.delete_paths(&paths).await
-    }
-
-    /// Deletes what an object is made of, apart from itself.
-    async fn delete_segments(&self, large: &Large) -> Result<(), Fault> {
-        let segments = self.segments(large).await?;
-        self.delete_paths(&segments).await.into_iter().collect()
-    }
-
-    /// The paths of what an object is made of, apart from itself.
-    pub(super) async fn segments(&self, large: &Large) -> Result<Vec<String>, Fault> {
-        match large {
-            Large::No => Ok(Vec::new()),
-            Large::Static { name } => self.segments_of_manifest(&self.path(name)).await,
-            Large::Dynamic { container, prefix } => self.segments_of_prefix(container, prefix).await,
-        }
-    }
-
-    async fn segments_of_manifest(&self, path: &str) -> Result<Vec<String>, Fault> {
-        let query = [("multipart-manifest", "get"), ("format", "raw")];
-        let answer = self.account.ask(Method::GET, Ask { path, query: &query, ..Ask::default() }).await?;
-        match answer.status.as_u16() {
-            200 => {}
-            // Somebody else was quicker.
-            404 => return Ok(Vec::new()),
-            _ => return Err(fault(&answer)),
-        }
-        let nonsense = || Fault::Nonsense("a manifest that lists no segments".into());
-        let manifest: Value = serde_json::from_slice(&answer.body).map_err(|_| nonsense())?;
-        let segments = manifest.as_array().ok_or_else(nonsense)?.iter();
-        // Some clusters know one form of a manifest only. Bytes within it have no path.
-        let path = |segment: &Value| Some(segment.get("path").or(segment.get("name"))?.as_str()?.to_owned());
-        Ok(segments.filter_map(path).collect())
-    }
-
-    async fn segments_of_prefix(&self, container: &str, prefix: &str) -> Result<Vec<String>, Fault> {
-        let path = format!("/{container}");
-        let mut segments: Vec<String> = Vec::new();
-        let mut marker = String::new();
-        loop {
-            let query = [("prefix", prefix), ("marker", &marker)];
-            let answer = self.account.ask(Method::GET, Ask { path: &path, query: &query, ..Ask::default() }).await?;
-            match answer.status.as_u16() {
-                200..300 | 404 => {}
-                _ => return Err(fault(&answer)),
-            }
-            let text = String::from_utf8_lossy(&answer.body).into_owned();
-            let names = if answer.status == 404 { "" } else { text.as_str() };
-            let meant = names.lines().filter(|name| names::is_meant(prefix, name));
-            segments.extend(meant.map(|name| format!("{path}/{name}")));
-            match names.lines().next_back() {
-                Some(last) if last > marker.as_str() => marker = last.to_owned(),
-                _ => return Ok(segments),
-            }
-        }
     }
 
     /// Deletes plainly what is at each path; what is not there counts as deleted.

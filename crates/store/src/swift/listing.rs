@@ -52,11 +52,23 @@ impl Page {
             let name =
                 name.strip_prefix(root).ok_or_else(|| nonsense("a name outside of what was asked for".into()))?;
             let modified = last_modified.parse::<DateTime>().and_then(|time| time.to_zoned(TimeZone::UTC));
-            let modified = modified.map_err(|error| nonsense(error.to_string()))?.timestamp();
+            let modified =
+                modified.map_err(|error| nonsense(format!("{name} with the date {last_modified:?}: {error}")))?;
+            let modified = modified.timestamp();
             entries.push(Entry { name: name.into(), size_bytes: bytes, tag: slo_etag.unwrap_or(hash), modified });
         }
         let last = entries.last().map(|entry| entry.name.clone()).filter(|_| is_full);
         Ok(Self { entries, last })
+    }
+
+    /// This page, if it goes on after `after`: whoever ignores that would be asked for the same page for ever.
+    pub(super) fn going_on(self, after: &str) -> Result<Self, Fault> {
+        match &self.last {
+            Some(last) if last.as_str() <= after => {
+                Err(Fault::Nonsense(format!("a listing after {after:?} that ends with {last:?} and is not all")))
+            }
+            _ => Ok(self),
+        }
     }
 
     /// How the listing goes on.
@@ -175,6 +187,11 @@ mod tests {
         assert_eq!(page(&entries).next(&listing).unwrap().after.unwrap(), "a/00999");
         assert_eq!(page(&entries[1..]).next(&listing), None);
 
+        assert!(page(&entries).going_on("a/00998").is_ok());
+        let fault = page(&entries).going_on("a/00999").unwrap_err();
+        assert!(matches!(&fault, Fault::Nonsense(what) if what.contains("a/00999")), "{fault:?}");
+        assert!(page(&entries[1..]).going_on("a/00999").is_ok());
+
         let names: Vec<String> = (0..LIMIT).map(|at| format!(".refloat-segments/a/1-2/{at:05}")).collect();
         let entries: Vec<(&str, u64)> = names.iter().map(|name| (name.as_str(), 1)).collect();
         let after = page(&entries).next(&listing).unwrap().after.unwrap();
@@ -188,5 +205,7 @@ mod tests {
         }
         let outside = r#"[{"name":"b","bytes":0,"hash":"","last_modified":"2026-11-21T15:58:30"}]"#;
         assert!(Page::parse(outside.as_bytes(), "a/").is_err());
+        let fault = Page::parse(outside.replace("2026-11-21T", "yesterday ").as_bytes(), "").unwrap_err();
+        assert!(matches!(&fault, Fault::Nonsense(what) if what.contains("yesterday 15:58:30")), "{fault:?}");
     }
 }

@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_manifest_lists_what_holds_something_in_order() {
-        let part = |index, size_bytes| Part { index, size_bytes, id: "e".into() };
+        let part = |index, size_bytes| Part { index, size_bytes, id: "e".into(), digest: None };
         let text = manifest("/c/f/", &[part(0, 3), part(2, 0), part(7, 1)]).unwrap().unwrap();
         assert_eq!(
             text,
