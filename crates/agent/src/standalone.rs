@@ -19,7 +19,7 @@ use crate::start::error::StartError;
 use crate::start::ready::Launch as Cluster;
 use crate::start::{Setup, Start};
 use crate::stop::Stop;
-use crate::supervise::{Launch, Orphans, SuperviseError, Supervised};
+use crate::supervise::{Launch, Orphans, SuperviseError, Supervised, Surroundings};
 use bring_back::{Bring, Here};
 
 /// An etcd that is looked after.
@@ -171,6 +171,7 @@ impl Tended {
             program: self.program.clone(),
             arguments,
             output: Some(output),
+            surroundings: Surroundings::Ours,
             orphans: Orphans::Left,
         })
     }

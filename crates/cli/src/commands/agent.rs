@@ -25,6 +25,7 @@ use tokio::sync::watch;
 
 use crate::also_args::AlsoArgs;
 use crate::care_args::CareArgs;
+use crate::commands::launch::launcher;
 use crate::drill_failure::etcd_failure;
 use crate::duration::{parse_bytes, parse_duration, parse_wait};
 use crate::etcd_args::EtcdArgs;
@@ -224,7 +225,7 @@ impl FollowArgs {
         let retention = if self.keep_all { Policy::default() } else { keeping(self.window, self.daily) };
         let drilling = self.drill_at.clone().map(|at| {
             // That there is one, and that it is one, is seen now and not at night.
-            let etcd = ::agent::drill::Etcd::find(self.drill_etcd.as_deref());
+            let etcd = ::agent::drill::Etcd::find(self.drill_etcd.as_deref(), launcher());
             Ok::<_, Failure>(Drilling { at, etcd: etcd.map_err(|error| etcd_failure("--drill-etcd", &error))? })
         });
         Ok(Some(Schedule { retention, drilling: drilling.transpose()?, ..Schedule::default() }))
