@@ -21,7 +21,7 @@ use tokio::sync::watch;
 
 use crate::duration::parse_wait;
 use crate::failure::Failure;
-use crate::home_args::SPOOLS;
+use crate::spool_place::SPOOLS;
 
 /// The member beside the agent.
 #[derive(Debug, Clone, clap::Args)]
