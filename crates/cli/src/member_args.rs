@@ -132,6 +132,7 @@ pub fn prepare(
         access,
         scratch: None,
         on_its_way: Some(agent.on_its_way.clone()),
+        metrics: Arc::clone(&agent.metrics),
     };
     Arc::new(Member::new(setup, file, prepared, Arc::clone(&agent.metrics)))
 }
