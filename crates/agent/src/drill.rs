@@ -5,14 +5,15 @@
 //! gone with the folder when the drill ends, however it ends.
 //!
 //! - [`etcd`]: which etcd
-//! - [`sandbox`]: where; `process`: the etcd that runs there
+//! - [`sandbox`]: where, and `leftovers` of it; `boot`: the etcd that runs there
 //! - [`compare`]: what it is asked, and what it has to answer
 //! - [`scheduled`]: all of it, for a point of an archive
 
+mod boot;
 pub mod compare;
 mod error;
 pub mod etcd;
-mod process;
+mod leftovers;
 pub mod sandbox;
 pub mod scheduled;
 

@@ -5,7 +5,8 @@
 //! use or a certificate that has expired is refused there and not met later. [`serve`] joins them.
 //!
 //! Changing calls need the bearer token or a client certificate. That they need neither is possible, for the published
-//! protocol has no such thing, and has to be asked for.
+//! protocol has no such thing, and has to be asked for. On loopback, what needs neither is asked by address or as
+//! `localhost` only.
 
 mod error;
 mod guard;

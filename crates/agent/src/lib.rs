@@ -26,6 +26,7 @@ pub mod http;
 pub mod member;
 pub mod metrics;
 pub mod pen;
+mod private_folder;
 pub mod report;
 pub mod run;
 pub mod schedule;

@@ -42,7 +42,6 @@ pub struct Metrics {
 struct Happened {
     store_requests: Counters,
     store_bytes: Counters,
-    store_errors: Counters,
     failures: Counters,
     seals: Histograms,
     restores: Histograms,
@@ -116,11 +115,6 @@ impl Metrics {
         self.happened.store_bytes.add(&[destination, "written"], counts.bytes_written);
     }
 
-    /// A store did not do what it was asked.
-    pub fn store_failed(&self, destination: &str, kind: Kind) {
-        self.happened.store_errors.add(&[destination, word(kind)], 1);
-    }
-
     /// Following, sealing or taking a full failed.
     pub fn capture_failed(&self, kind: Kind) {
         self.happened.failures.add(&[word(kind)], 1);
@@ -137,9 +131,9 @@ impl Metrics {
         self.published.snapshot(kind, took, published);
     }
 
-    /// Whether a full, or a delta, has to be taken.
-    pub fn snapshot_required(&self, kind: SnapshotKind, is_required: bool) {
-        self.published.required(kind, is_required);
+    /// Whether the chain of deltas is so long that a full is due.
+    pub fn full_is_due(&self, is_due: bool) {
+        self.published.full_is_due(is_due);
     }
 
     /// An object was deleted by retention, or could not be.
@@ -194,11 +188,6 @@ impl Happened {
                 "Requests to a store, errors too",
             ),
             store_bytes: book.counter("refloat_store_bytes", &["destination", "direction"], "Bytes moved"),
-            store_errors: book.counter(
-                "refloat_store_errors",
-                &["destination", "kind"],
-                "Requests that a store did not do, after all attempts, by kind of error",
-            ),
             failures: book.counter(
                 "refloat_capture_failures",
                 &["kind"],

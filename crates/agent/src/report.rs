@@ -139,7 +139,7 @@ impl Heard {
             cluster,
             recoverable,
             members: sight.map(|sight| members(sight, now)).unwrap_or_default(),
-            capture: self.capture(&reporter.rhythm, &samples),
+            capture: self.capture(&reporter.agent.name, &reporter.rhythm, &samples),
             destinations: self.destinations(home),
             upkeep: self.upkeep(),
             doing: self.doing(),
@@ -209,13 +209,10 @@ impl Heard {
         sealed.into_iter().chain(proven).collect()
     }
 
-    fn capture(&self, rhythm: &Rhythm, samples: &[Sample]) -> Capture {
+    /// What the agent called `me` follows.
+    fn capture(&self, me: &str, rhythm: &Rhythm, samples: &[Sample]) -> Capture {
         let standing = &self.standing;
-        let (holder, epoch) = match &self.right {
-            Right::Ours(permit) => (Some("this agent".to_owned()), Some(permit.epoch().0)),
-            Right::Theirs { holder, epoch } => (Some(holder.clone()), Some(epoch.0)),
-            Right::Unknown | Right::LeftToOthers | Right::Untold { .. } => (None, None),
-        };
+        let (holder, epoch) = self.holder(me).unzip();
         let is_stuck = self.fill.objects > 0 && standing.trouble.is_some();
         let state = match standing.doing {
             Doing::Starting => CaptureState::Starting,
@@ -249,6 +246,18 @@ impl Heard {
         }
     }
 
+    /// Who may write, as far as the agent called `me` knows, and since which epoch: it is called by its own name only while
+    /// it may.
+    fn holder(&self, me: &str) -> Option<(String, u64)> {
+        match &self.right {
+            Right::Ours(_) => self.right.permit().map(|permit| (me.to_owned(), permit.epoch().0)),
+            // It was this one before it was started again, or somebody gave two the same name.
+            Right::Theirs { holder, epoch } if holder == me => Some((format!("another {holder}"), epoch.0)),
+            Right::Theirs { holder, epoch } => Some((holder.clone(), epoch.0)),
+            Right::Unknown | Right::LeftToOthers | Right::Untold { .. } => None,
+        }
+    }
+
     fn destinations(&self, home: &Home) -> Vec<Destination> {
         let others = self.elsewhere.iter().map(|(place, upkeep)| elsewhere(place, upkeep));
         std::iter::once(self.first_destination(home)).chain(others).collect()
@@ -272,11 +281,12 @@ impl Heard {
     }
 
     fn upkeep(&self) -> Upkeep {
-        let upkeep::Told { merge, verify, compare, prune, drill, .. } = &self.upkeep;
+        let upkeep::Told { merge, verify, reread, compare, prune, drill, .. } = &self.upkeep;
         let turns::Told { defragmented, next_defragmentation, .. } = &self.care;
         Upkeep {
             merge: task(merge),
             verify: task(verify),
+            reread: task(reread),
             anchor: task(compare),
             prune: task(prune),
             drill: task(drill),
@@ -290,11 +300,12 @@ impl Heard {
     }
 
     fn doing(&self) -> Vec<api::status::Doing> {
-        let upkeep::Told { merge, verify, compare, prune, drill, .. } = &self.upkeep;
+        let upkeep::Told { merge, verify, reread, compare, prune, drill, .. } = &self.upkeep;
         let works = [
             (merge, "merging deltas"),
             (verify, "reading back what is new"),
-            (compare, "rebuilding what members answered about"),
+            (reread, "reading back some of what was proven before"),
+            (compare, "rebuilding the newest point that a member answered about"),
             (prune, "deleting what no rule keeps"),
             (drill, "bringing up the newest point in an etcd of its own"),
         ];
@@ -373,14 +384,15 @@ fn told(member: &MemberSight, now: Timestamp) -> Member {
         Some(_) => Some(Role::Follower),
         None => None,
     };
-    let alarms: Vec<String> = answer.map(|answer| answer.errors.clone()).unwrap_or_default();
+    let alarms: Vec<String> = answer.map(|answer| answer.alarms.clone()).unwrap_or_default();
+    let complaint = answer.and_then(|answer| answer.errors.first().or(alarms.first()).cloned());
     Member {
         name: member.name.clone(),
         id: format!("{:x}", member.id),
         endpoints: member.client_urls.clone(),
         role,
         health: if answer.is_some() { Health::Healthy } else { Health::Failing },
-        trouble: member.answer.as_ref().err().cloned().or_else(|| alarms.first().cloned()),
+        trouble: member.answer.as_ref().err().cloned().or(complaint),
         heard: answer.map(|_| now),
         version: answer.map(|answer| answer.version.clone()),
         db_size_bytes: answer.map(|answer| answer.size_bytes),
@@ -421,74 +433,4 @@ fn rate(samples: &[Sample]) -> Option<f64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::follow::progress;
-
-    fn mark(revision: i64, second: i64) -> Option<Mark> {
-        Some(Mark { revision: Revision(revision), seen: Timestamp::from_second(second).unwrap() })
-    }
-
-    fn verdict(standing: Standing, now: i64) -> (Verdict, Option<i64>, Option<String>) {
-        let heard = Heard { standing, ..Heard::default() };
-        let told = heard.recoverable(Timestamp::from_second(now).unwrap(), &Rhythm::default());
-        (told.verdict, told.until.map(Timestamp::as_second), told.why_not)
-    }
-
-    fn trouble(what: &str) -> Option<progress::Trouble> {
-        Some(progress::Trouble { what: what.into(), since: Timestamp::UNIX_EPOCH })
-    }
-
-    #[test]
-    fn what_is_not_known_is_not_yes() {
-        let table = [
-            (Standing::default(), (Verdict::Unknown, None, "the agent has just begun")),
-            (
-                Standing { doing: Doing::Following, ..Standing::default() },
-                (Verdict::No, None, "nothing is in the archive yet"),
-            ),
-            (
-                Standing { doing: Doing::WaitingForStore, trouble: trouble("no route"), ..Standing::default() },
-                (Verdict::Unknown, None, "no route"),
-            ),
-            // It wrote once, and another one has been writing for long.
-            (
-                Standing {
-                    doing: Doing::StandingBy,
-                    holder: Some("m-1".into()),
-                    sealed: mark(9, 50),
-                    ..Standing::default()
-                },
-                (Verdict::Unknown, Some(50), "m-1 writes, and tells"),
-            ),
-            // Nothing happened since, and the member said so a moment ago.
-            (
-                Standing { doing: Doing::Following, seen: mark(9, 99), sealed: mark(9, 50), ..Standing::default() },
-                (Verdict::Yes, Some(99), ""),
-            ),
-            // The last change is not sealed yet.
-            (
-                Standing { doing: Doing::Following, seen: mark(10, 99), sealed: mark(9, 90), ..Standing::default() },
-                (Verdict::Yes, Some(90), ""),
-            ),
-            (
-                Standing { doing: Doing::Following, seen: mark(10, 99), sealed: mark(9, 50), ..Standing::default() },
-                (Verdict::Late, Some(50), "nothing has been sealed for 50 s"),
-            ),
-            (
-                Standing {
-                    doing: Doing::Following,
-                    seen: mark(9, 60),
-                    sealed: mark(9, 50),
-                    trouble: trouble("no route"),
-                    ..Standing::default()
-                },
-                (Verdict::Late, Some(60), "nothing has been sealed for 40 s: no route"),
-            ),
-        ];
-        for (standing, (expected, until, why)) in table {
-            let found = verdict(standing.clone(), 100);
-            assert_eq!(found, (expected, until, Some(why.to_owned()).filter(|why| !why.is_empty())), "{standing:?}");
-        }
-    }
-}
+mod tests;

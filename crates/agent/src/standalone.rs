@@ -19,7 +19,7 @@ use crate::start::error::StartError;
 use crate::start::ready::Launch as Cluster;
 use crate::start::{Setup, Start};
 use crate::stop::Stop;
-use crate::supervise::{Launch, Orphans, SuperviseError, Supervised};
+use crate::supervise::{Launch, Orphans, SuperviseError, Supervised, Surroundings};
 use bring_back::{Bring, Here};
 
 /// An etcd that is looked after.
@@ -161,6 +161,8 @@ impl Tended {
             ("--initial-cluster", cluster.initial_cluster.clone()),
             ("--initial-cluster-state", cluster.state.as_str().to_owned()),
             ("--initial-cluster-token", cluster.token.clone()),
+            // Nobody has to log in, so pages in a browser on this machine must not lead their own names to it.
+            ("--host-whitelist", "127.0.0.1,localhost".into()),
             ("--logger", "zap".into()),
         ];
         let arguments = flags.into_iter().map(|(flag, value)| OsString::from(format!("{flag}={value}"))).collect();
@@ -169,6 +171,7 @@ impl Tended {
             program: self.program.clone(),
             arguments,
             output: Some(output),
+            surroundings: Surroundings::Ours,
             orphans: Orphans::Left,
         })
     }

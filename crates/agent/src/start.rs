@@ -28,6 +28,7 @@ pub mod vigil;
 pub mod volume;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use archive::fence::Tick;
@@ -40,6 +41,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
 use crate::follow::spool::Fill;
+use crate::metrics::Metrics;
 use crate::pen::Right;
 use archived::{ArchivePlace, Look, Sight};
 use decision::{Decision, From, Reason, Restore};
@@ -77,6 +79,8 @@ pub struct Setup {
     pub scratch: Option<PathBuf>,
     /// What is sealed on this machine and not in the archive yet, if somebody takes it there.
     pub on_its_way: Option<OnItsWay>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
 }
 
 /// What is sealed on this machine and not in the archive yet.
@@ -250,7 +254,8 @@ impl Start {
             Decision::Begin => (self.launch(ClusterState::New), None, Held::Nothing),
             Decision::Join(join) => {
                 let Some(spokesman) = spokesman else { return Ok(Step::Waiting(Reason::NoQuorum)) };
-                (join::carry_out(place, *join, &spokesman, &stamp(Timestamp::now())).await?, None, Held::Nothing)
+                let (stamp, metrics) = (stamp(Timestamp::now()), &self.setup.metrics);
+                (join::carry_out(place, *join, &spokesman, &stamp, metrics).await?, None, Held::Nothing)
             }
             Decision::Restore(restore) => {
                 let rebuilt = self.rebuild(*restore, &seen).await?;

@@ -14,6 +14,7 @@ mod launch;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -46,8 +47,19 @@ pub struct Launch {
     pub arguments: Vec<OsString>,
     /// Where it writes to; as this process does if not given.
     pub output: Option<File>,
+    /// What of this process' surroundings reaches it.
+    pub surroundings: Surroundings,
     /// Who takes care of processes that it leaves behind.
     pub orphans: Orphans,
+}
+
+/// What of this process' surroundings reaches a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Surroundings {
+    /// Our environment, and keys that are pressed on our terminal.
+    Ours,
+    /// Neither.
+    Own,
 }
 
 /// Who reaps processes whose parents ended before them.
@@ -121,6 +133,11 @@ impl Supervised {
     /// Passes a signal on. Nothing happens if the process has ended.
     pub fn signal(&self, signal: Signal) {
         self.child.signal(signal);
+    }
+
+    /// How it ended, if it has.
+    pub fn has_ended(&self) -> Option<Ended> {
+        *self.ended.borrow()
     }
 
     /// How it ended, as soon as it has.
@@ -238,6 +255,9 @@ fn command(launch: Launch, program: &std::path::Path) -> Command {
         }
     };
     command.args(launch.arguments).stdin(Stdio::null());
+    if launch.surroundings == Surroundings::Own {
+        command.env_clear().process_group(0);
+    }
     if let Some(output) = launch.output
         && let Ok(second) = output.try_clone()
     {

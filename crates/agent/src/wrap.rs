@@ -27,7 +27,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
 use crate::http::{Guard, HttpError, Listener};
-use crate::supervise::{Ended, Launch, Orphans, SuperviseError, Supervised};
+use crate::supervise::{Ended, Launch, Orphans, SuperviseError, Supervised, Surroundings};
 
 pub use agent::{AgentAddress, AgentError};
 pub(crate) use etcd_settings::first_line;
@@ -188,6 +188,7 @@ fn launch(wrap: &Wrap) -> Result<Launch, WrapError> {
         program: program.clone(),
         arguments: arguments.to_vec(),
         output: None,
+        surroundings: Surroundings::Ours,
         orphans: Orphans::Reaped,
     })
 }

@@ -272,8 +272,10 @@ pub struct Upkeep {
     pub merge: Task,
     /// Deleting what retention lets go.
     pub prune: Task,
-    /// Checking all there is.
+    /// Checking what is new.
     pub verify: Task,
+    /// Checking some of what was proven before.
+    pub reread: Task,
     /// Restoring and booting.
     pub drill: Task,
     /// Giving back the space that members waste.

@@ -50,7 +50,12 @@ impl HomeArgs {
     /// The same; or the one whose spool is below `spools`, if the store does not answer now.
     pub async fn find_or_recall(&self, place: &Location, spools: &Path) -> Result<Home, Failure> {
         let found = Home::find_or_recall(self.site(place)?, spools, Timestamp::now()).await;
-        found.map_err(|error| home_failure(&place.to_string(), &error))
+        found.map_err(|error| match &error {
+            archive::Error::Scratch { folder, .. } if folder == spools => {
+                Failure::of(error.kind(), &error).hint("--spool names another folder")
+            }
+            _ => home_failure(&place.to_string(), &error),
+        })
     }
 
     /// Where the archive at `place` is, and how it is read and written. Nothing is asked of the store yet.
@@ -80,9 +85,6 @@ impl HomeArgs {
         self.scratch.clone().unwrap_or_else(std::env::temp_dir)
     }
 }
-
-/// What the folder is called for what is on its way to stores.
-pub const SPOOLS: &str = "refloat-spool";
 
 /// Why an archive cannot be written, and what to do about it.
 pub fn home_failure(shown: &str, error: &archive::Error) -> Failure {

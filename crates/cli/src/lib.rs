@@ -42,6 +42,7 @@ pub mod session_failure;
 pub mod settings_file;
 pub mod snapshot_for;
 pub mod source;
+pub mod spool_place;
 pub mod table;
 pub mod target_args;
 #[cfg(feature = "opentelemetry")]

@@ -21,7 +21,7 @@ use tokio::sync::watch;
 
 use crate::duration::parse_wait;
 use crate::failure::Failure;
-use crate::home_args::SPOOLS;
+use crate::spool_place::SPOOLS;
 
 /// The member beside the agent.
 #[derive(Debug, Clone, clap::Args)]
@@ -132,6 +132,7 @@ pub fn prepare(
         access,
         scratch: None,
         on_its_way: Some(agent.on_its_way.clone()),
+        metrics: Arc::clone(&agent.metrics),
     };
     Arc::new(Member::new(setup, file, prepared, Arc::clone(&agent.metrics)))
 }

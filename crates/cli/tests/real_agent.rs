@@ -5,6 +5,8 @@
 #[path = "desk/running.rs"]
 mod running;
 
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 
 use running::{Running, refloat, succeed};
@@ -154,6 +156,17 @@ fn whoever_is_killed_another_goes_on() {
     assert!(!points.contains("hole"), "{points}");
 }
 
+/// What etcd answers to who asks for its version as a browser does for a page of `host`.
+fn asked_as(host: &str, etcd: SocketAddr) -> u16 {
+    let mut stream = TcpStream::connect(etcd).unwrap();
+    let port = etcd.port();
+    write!(stream, "POST /v3/maintenance/status HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n").unwrap();
+    write!(stream, "Content-Length: 2\r\n\r\n{{}}").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("{answer}"))
+}
+
 /// Everything that somebody tries first.
 #[test]
 fn standalone_is_one_command_and_goes_on_where_it_was() {
@@ -180,6 +193,9 @@ fn standalone_is_one_command_and_goes_on_where_it_was() {
     assert!(history.contains(&good.revision.to_string()) && history.contains("deleted"), "{history}");
     let at = good.revision.to_string();
     assert_eq!(succeed(&["get", text(&archive), "/greeting", "--at", &at]).trim(), "hello");
+    for (host, expected) in [("127.0.0.1", 200), ("localhost", 200), ("evil.example", 421)] {
+        assert_eq!(asked_as(host, ports.client.address()), expected, "a page that lets its name lead here");
+    }
     let busy = refloat(&["restore", text(&archive), "--data-dir", text(&dir.join("etcd")), "--at", &at, "--replace"]);
     assert_eq!(busy.status.code(), Some(6), "a data directory in use is not touched");
     assert!(running.stop().success());

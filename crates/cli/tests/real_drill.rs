@@ -229,6 +229,38 @@ fn an_interrupted_drill_leaves_neither_files_nor_processes() {
     }
 }
 
+#[test]
+fn the_etcd_of_a_drill_that_is_killed_ends_with_it_and_the_next_one_clears_up() {
+    use rustix::process::{Pid, Signal, kill_process};
+
+    let desk = Desk::new();
+    // A real one, which goes on: it is asked where nobody listens.
+    let real = Version::V36.etcd();
+    let elsewhere = "--listen-client-urls http://127.0.0.1:0";
+    let then = format!("echo $$ > \"$0.pid\"; exec {} \"$@\" {elsewhere}", real.display());
+    let etcd = desk.program("elsewhere", &then);
+    let note = desk.folder.path().join("elsewhere.pid");
+    let mut drill = desk.command(&desk.own(), &etcd).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let wait = |what: &str, is_so: &dyn Fn() -> bool| {
+        while !is_so() {
+            assert!(Instant::now() < deadline, "{what}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    let started = || fs::read_to_string(&note).ok().and_then(|text| text.trim().parse::<i32>().ok());
+    let program = |pid: i32| fs::read_link(format!("/proc/{pid}/exe")).ok();
+    let real = fs::canonicalize(&real).unwrap();
+    wait("no etcd is started", &|| started().and_then(program).as_ref() == Some(&real));
+    let pid = started().unwrap();
+
+    kill_process(Pid::from_child(&drill), Signal::KILL).unwrap();
+    drill.wait().unwrap();
+    wait("the etcd goes on", &|| program(pid).is_none());
+    assert_eq!(fs::read_dir(desk.scratch()).unwrap().count(), 1, "what it was built in is left");
+    desk.drilled(&desk.own(), &Version::V36.etcd(), &[]);
+}
+
 fn find(folder: &Path, name: &str) -> PathBuf {
     files(folder).into_iter().find(|path| path.ends_with(name)).unwrap()
 }

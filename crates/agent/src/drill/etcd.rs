@@ -1,9 +1,7 @@
 //! The etcd that is started in a drill: one that was given, or the one on the PATH.
 
-use std::env;
-use std::fs;
+use std::ffi::{OsStr, OsString};
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -14,6 +12,7 @@ use etcd_data::facts::version_of;
 use etcd_data::restore::options::{EtcdVersion, ForVersion};
 
 use super::error::DrillError;
+use crate::supervise::find;
 
 /// An etcd.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +23,8 @@ pub struct Etcd {
     pub release: String,
     /// Its minor version.
     pub version: EtcdVersion,
+    /// What sets the parent-death signal in the child, so that it ends with us; see [`crate::supervise`].
+    pub launcher: Vec<OsString>,
 }
 
 /// How long an etcd may take to tell its version.
@@ -34,20 +35,16 @@ const POLL: Duration = Duration::from_millis(10);
 const MOST_SAID: u64 = 4096;
 
 impl Etcd {
-    /// The etcd at `given`, or else the one on the PATH.
-    pub fn find(given: Option<&Path>) -> Result<Self, DrillError> {
+    /// The etcd that is `given`, or else the one on the PATH. It is started by `launcher`.
+    pub fn find(given: Option<&Path>, launcher: Vec<OsString>) -> Result<Self, DrillError> {
         let missing = || DrillError::NoEtcd { given: given.map(Path::to_owned) };
-        let path = match given {
-            Some(path) => can_run(path).then(|| path.to_owned()),
-            None => on_path(),
-        };
-        let path = path.ok_or_else(missing)?;
+        let path = find(given.map_or(OsStr::new("etcd"), Path::as_os_str)).ok_or_else(missing)?;
         let said = said(&path)?;
         let release = said.lines().find_map(|line| line.strip_prefix("etcd Version: ")).map(str::trim);
         let known = release.and_then(|release| Some((release.to_owned(), release.parse().ok()?)));
         let first = said.lines().next().unwrap_or_default().to_owned();
         let (release, version) = known.ok_or_else(|| DrillError::NotEtcd { path: path.clone(), said: first })?;
-        Ok(Self { path, release, version })
+        Ok(Self { path, release, version, launcher })
     }
 
     /// The version that a directory with `tables` has to be built for, so that this etcd starts on it. One that is older
@@ -82,13 +79,4 @@ fn said(path: &Path) -> Result<String, DrillError> {
         out.take(MOST_SAID).read_to_end(&mut said).map_err(cannot("reading from"))?;
     }
     Ok(String::from_utf8_lossy(&said).into_owned())
-}
-
-fn on_path() -> Option<PathBuf> {
-    let path = env::var_os("PATH")?;
-    env::split_paths(&path).map(|folder| folder.join("etcd")).find(|path| can_run(path))
-}
-
-fn can_run(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }

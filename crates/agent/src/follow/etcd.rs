@@ -231,6 +231,11 @@ async fn list(member: &Member) -> Result<etcd_rpc::Members, RpcError> {
 }
 
 fn answer(status: Status) -> MemberAnswer {
+    // Every member tells the alarms of all, as errors among others.
+    let (told, others): (Vec<String>, Vec<String>) =
+        status.errors.into_iter().partition(|error| raised(error).is_some());
+    let own = told.iter().filter_map(|error| raised(error)).filter(|(member, _)| *member == status.header.member_id);
+    let alarms = own.map(|(_, alarm)| alarm.to_owned()).collect();
     MemberAnswer {
         version: status.version,
         revision: Revision(status.header.revision),
@@ -239,8 +244,16 @@ fn answer(status: Status) -> MemberAnswer {
         size_bytes: u64::try_from(status.db_size_bytes).unwrap_or_default(),
         used_bytes: u64::try_from(status.db_in_use_bytes).unwrap_or_default(),
         quota_bytes: status.quota_bytes.and_then(|quota| u64::try_from(quota).ok()).filter(|quota| *quota > 0),
-        errors: status.errors,
+        alarms,
+        errors: others,
     }
+}
+
+/// Whose alarm `error` is, and which, if it is one: `memberID:10501334649042878790 alarm:NOSPACE `, with spaces as it
+/// pleases the version.
+fn raised(error: &str) -> Option<(u64, &str)> {
+    let field = |name: &str| error.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix(':'));
+    Some((field("memberID")?.parse().ok()?, field("alarm")?))
 }
 
 fn seen(seen: etcd_rpc::Seen) -> Seen {
@@ -294,6 +307,22 @@ fn numbers(version: &str) -> [u64; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_the_alarms_that_a_member_tells_its_own_are_its_own() {
+        let errors = ["memberID:7 alarm:NOSPACE ", "memberID:8  alarm:CORRUPT", "etcdserver: no leader"];
+        let of = |member_id| {
+            let header = etcd_rpc::Header { member_id, ..etcd_rpc::Header::default() };
+            let errors = errors.map(str::to_owned).to_vec();
+            let answer = answer(Status { header, errors, ..Status::default() });
+            assert_eq!(answer.errors, ["etcdserver: no leader"]);
+            answer.alarms
+        };
+        assert_eq!((of(7), of(8), of(9)), (vec!["NOSPACE".to_owned()], vec!["CORRUPT".to_owned()], vec![]));
+        for no_alarm in ["", "alarm:NOSPACE", "memberID:x alarm:NOSPACE", "memberID:7"] {
+            assert_eq!(raised(no_alarm), None, "{no_alarm}");
+        }
+    }
 
     #[test]
     fn old_versions_are_not_asked_how_far_they_are() {

@@ -88,7 +88,9 @@ pub struct MemberAnswer {
     pub used_bytes: u64,
     /// What it may grow to, if it tells.
     pub quota_bytes: Option<u64>,
-    /// What it complains of.
+    /// Its own alarms, as etcd calls them.
+    pub alarms: Vec<String>,
+    /// What else it complains of.
     pub errors: Vec<String>,
 }
 

@@ -1,7 +1,8 @@
 //! Sealed deltas on this machine's disk until the store has them, in order.
 //!
 //! Each is an object as it will be in the archive, under the name that it will have. So a spool outlives its agent: what
-//! was seen while the store was away is sent when it is back, also by the next one.
+//! was seen while the store was away is sent when it is back, also by the next one. Nobody else on this machine may look:
+//! unless the archive is encrypted, what is in it is every key and value.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, TryLockError};
@@ -19,6 +20,7 @@ use tokio::sync::watch;
 
 use crate::follow::sealer::Sealer;
 use crate::follow::segment::Segment;
+use crate::private_folder;
 
 /// A sealed delta that the store may not have yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +70,7 @@ pub enum SpoolError {
         /// The folder.
         folder: PathBuf,
     },
-    /// The disk does not do what it is asked.
+    /// The disk does not do what it is asked, or it is not for ourselves alone.
     #[error("using the folder {}", folder.display())]
     Disk {
         /// The folder.
@@ -83,8 +85,8 @@ impl Spool {
     /// changes are still in etcd.
     pub fn open(folder: &Path) -> Result<Self, SpoolError> {
         let scratch = |source| SpoolError::Disk { folder: folder.into(), source };
-        fs::create_dir_all(folder).map_err(scratch)?;
-        let lock = File::create(folder.join(LOCK)).map_err(scratch)?;
+        private_folder::make(folder).map_err(scratch)?;
+        let lock = private_folder::create_file(&folder.join(LOCK)).map_err(scratch)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(SpoolError::InUse { folder: folder.into() }),
@@ -178,7 +180,7 @@ impl Spool {
         let key = name.below("")?;
         let failed = |source| Error::Scratch { folder: self.folder.clone(), source };
         let making = self.folder.join(MAKING);
-        let file = File::create(&making).map_err(failed)?;
+        let file = private_folder::create_file(&making).map_err(failed)?;
         let settings = WriteSettings { chunk_bytes: CHUNK_BYTES, ..WriteSettings::delta() };
         let written = make(BufWriter::new(&file), &key, header.clone(), settings, writing, |object| {
             for (at, value) in segment.records() {
@@ -196,7 +198,7 @@ impl Spool {
     fn publish(&self, file: &File, making: &Path, path: &Path) -> io::Result<()> {
         file.sync_all()?;
         let folder = path.parent().unwrap_or(&self.folder);
-        fs::create_dir_all(folder)?;
+        private_folder::make(folder)?;
         fs::rename(making, path)?;
         File::open(folder)?.sync_all()
     }
@@ -207,7 +209,7 @@ impl Spool {
         let key = self.key(sealed)?;
         let aside = self.folder.join(ASIDE);
         let path = aside.join(key.as_str().replace('/', "-"));
-        fs::create_dir_all(&aside).and_then(|()| fs::rename(self.folder.join(key.as_str()), &path)).map_err(failed)?;
+        private_folder::make(&aside).and_then(|()| fs::rename(self.folder.join(key.as_str()), &path)).map_err(failed)?;
         self.forget(sealed, &mut self.lock());
         Ok(path)
     }
@@ -243,3 +245,85 @@ impl Spool {
 
 /// More than is sealed at once, so that it is packed where it is gathered, and nothing else is gathered meanwhile.
 const CHUNK_BYTES: usize = 8 << 20;
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+    use archive::Cluster;
+    use archive::header::{FORMAT, Kind as ObjectKind, PROGRAM};
+    use archive::identity::{ClusterUid, Epoch, LineageId};
+    use etcd_data::Revision;
+    use jiff::Timestamp;
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+    fn seal(spool: &Spool, scratch: &Path) -> Result<Written, Error> {
+        let header = Header {
+            format: FORMAT,
+            kind: ObjectKind::Delta,
+            cluster: Cluster { name: "prod".into(), id: ClusterUid(7) },
+            lineage: LineageId::new(NOW, 1),
+            epoch: Epoch(1),
+            from: Revision(2),
+            to: Revision(2),
+            seen: (NOW, NOW),
+            written: NOW,
+            follows: None,
+            stands_for: None,
+            program: PROGRAM.into(),
+            encryption: None,
+        };
+        let writing = Writing { now: NOW, scratch, archive_key: None };
+        spool.seal(header, &Segment::default(), Closing::default(), &writing)
+    }
+
+    fn modes(folder: &Path, found: &mut Vec<(PathBuf, u32)>) {
+        found.push((folder.to_owned(), fs::metadata(folder).unwrap().mode() & 0o777));
+        for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            match entry.file_type().unwrap().is_dir() {
+                true => modes(&entry.path(), found),
+                false => found.push((entry.path(), entry.metadata().unwrap().mode() & 0o777)),
+            }
+        }
+    }
+
+    #[test]
+    fn nobody_else_reads_what_waits() {
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path().join("spools/one");
+        let spool = Spool::open(&folder).unwrap();
+        seal(&spool, scratch.path()).unwrap();
+        let mut found = Vec::new();
+        modes(&scratch.path().join("spools"), &mut found);
+        assert!(found.len() >= 6, "a lock, a delta, and the folders: {found:?}");
+        let open: Vec<_> = found.iter().filter(|(_, mode)| mode & 0o077 != 0).collect();
+        assert!(open.is_empty(), "{open:?}");
+
+        // One of an earlier time, that others may read.
+        drop(spool);
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+        let spool = Spool::open(&folder).unwrap();
+        assert_eq!((spool.all().len(), fs::metadata(&folder).unwrap().mode() & 0o777), (1, 0o700));
+    }
+
+    #[test]
+    fn a_folder_that_others_may_have_prepared_is_refused_and_links_are_not_followed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path().join("spool");
+        fs::create_dir(&folder).unwrap();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+        let Err(SpoolError::Disk { source, .. }) = Spool::open(&folder) else { panic!("it is used") };
+        assert_eq!(source.kind(), io::ErrorKind::PermissionDenied);
+
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+        let spool = Spool::open(&folder).unwrap();
+        let precious = scratch.path().join("precious");
+        fs::write(&precious, "all").unwrap();
+        symlink(&precious, folder.join(MAKING)).unwrap();
+        seal(&spool, scratch.path()).unwrap_err();
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "all");
+    }
+}

@@ -2,7 +2,7 @@
 //!
 //! So an agent that starts while the store is away knows whose archive it is going to be, and a member beside it need
 //! not wait for the store. An archive that was there before is not founded again either, because a place is empty now:
-//! a disk that is not mounted is empty, too.
+//! a disk that is not mounted is empty, too. It is only believed where nobody else could have put it.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::Site;
-use crate::whole_file;
+use crate::{private_folder, whole_file};
 
 /// What is remembered of one archive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +31,7 @@ const FILE: &str = "archive.json";
 impl Memory {
     /// What `spools` tell of the archive at `site`: the one that was there last.
     pub(super) fn recall(spools: &Path, site: &Site) -> Option<Cluster> {
+        private_folder::make(spools).ok()?;
         let folders = fs::read_dir(spools).ok()?.filter_map(Result::ok);
         let known = folders.filter_map(|folder| Self::read(&folder.path().join(FILE)));
         let here = known.filter(|known| {
@@ -41,8 +42,11 @@ impl Memory {
 
     /// Remembers that the archive of `cluster` is at `place`.
     pub(super) fn keep(spools: &Path, place: &str, cluster: &Cluster, now: Timestamp) -> io::Result<()> {
+        let folder = spool_of(spools, cluster);
+        private_folder::make(spools)?;
+        private_folder::make(&folder)?;
         let memory = Self { place: place.into(), cluster: cluster.clone(), seen: now };
-        whole_file::replace(&spool_of(spools, cluster).join(FILE), &serde_json::to_vec_pretty(&memory)?)
+        whole_file::replace(&folder.join(FILE), &serde_json::to_vec_pretty(&memory)?)
     }
 
     /// One that cannot be read is none.

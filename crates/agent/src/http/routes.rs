@@ -12,7 +12,7 @@ use http::{HeaderValue, StatusCode};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::guard::{Does, Guard, Peer};
+use super::guard::{Does, Guard, Names, Peer};
 use super::limits::Limits;
 
 /// What is served, by who may ask it.
@@ -30,6 +30,7 @@ pub struct Routes {
 #[derive(Clone)]
 struct Door {
     guard: Guard,
+    names: Names,
     does: Does,
     places: Arc<Semaphore>,
     within: Duration,
@@ -45,11 +46,11 @@ impl Routes {
         }
     }
 
-    /// Everything behind its door.
-    pub(super) fn guarded(self, guard: &Guard, limits: &Limits) -> Router {
+    /// Everything behind its door, where the server may be asked by `names`.
+    pub(super) fn guarded(self, guard: &Guard, names: Names, limits: &Limits) -> Router {
         let door = |does, within| {
             let places = Arc::new(Semaphore::new(limits.at_once));
-            from_fn_with_state(Door { guard: guard.clone(), does, places, within }, pass)
+            from_fn_with_state(Door { guard: guard.clone(), names, does, places, within }, pass)
         };
         // Only what there is has a door: asking for what there is not, needs no token.
         let behind = |router: Router, does, within| {
@@ -65,7 +66,7 @@ impl Routes {
 
 async fn pass(State(door): State<Door>, request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<Peer>().copied().unwrap_or_default();
-    if let Err(refusal) = door.guard.admit(door.does, peer, request.headers()) {
+    if let Err(refusal) = door.guard.admit(door.does, peer, door.names, request.headers()) {
         tracing::info!(path = request.uri().path(), ?refusal, "somebody was not let in");
         return refusal.answer().into_response();
     }

@@ -83,6 +83,26 @@ async fn each_door_asks_for_what_it_needs() {
     server.stop().await;
 }
 
+/// A page of `evil.example` whose name leads to loopback once it is loaded.
+#[tokio::test]
+async fn a_page_that_lets_its_name_lead_here_reads_and_changes_nothing() {
+    let guard = Guard { changes_are_open: true, ..Guard::default() };
+    let server = served(None, guard, Limits::default(), three_doors());
+    let (http, port) = (Client::new(), server.address.port());
+    for (host, expected) in [("evil.example", 403), ("localhost", 200), ("127.0.0.1", 200)] {
+        let host = format!("{host}:{port}");
+        let from =
+            |request: reqwest::RequestBuilder| request.header("origin", format!("http://{host}")).header("host", &host);
+        assert_eq!(status(from(http.get(server.url("/look")))).await, expected, "{host}");
+        assert_eq!(status(from(http.post(server.url("/change")))).await, expected, "{host}");
+        assert_eq!(status(from(http.get(server.url("/healthz")))).await, 200, "{host}");
+    }
+    let refused = http.get(server.url("/look")).header("host", "evil.example").send().await.unwrap();
+    let said = refused.text().await.unwrap();
+    assert!(said.contains("http://localhost"), "{said}");
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn what_is_too_much_is_refused() {
     let began = Arc::new(Notify::new());

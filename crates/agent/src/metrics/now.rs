@@ -197,6 +197,7 @@ impl Now {
             ("merge", &upkeep.merge),
             ("prune", &upkeep.prune),
             ("verify", &upkeep.verify),
+            ("reread", &upkeep.reread),
             ("drill", &upkeep.drill),
             ("defragment", &upkeep.defragment),
         ];

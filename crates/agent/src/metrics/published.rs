@@ -1,9 +1,10 @@
 //! The metrics of etcd-backup-restore, by their published names and labels.
 
 use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use api::status::{Role, Status};
+use api::status::{Capture, CaptureState, Role, Status};
 use etcd_data::Kind;
 use jiff::Timestamp;
 
@@ -16,6 +17,8 @@ pub(super) struct Published {
     latest_revision: Gauges,
     latest_timestamp: Gauges,
     required: Gauges,
+    /// What the gauge before does not find in the status.
+    full_is_due: AtomicBool,
     snapshot: Histograms,
     validation: Histograms,
     restoration: Histograms,
@@ -44,7 +47,12 @@ impl Published {
             gc: book.counter(&name("snapshot_gc"), both, "Objects that retention deleted"),
             latest_revision: book.gauge(&name("snapshot_latest_revision"), &["kind"], "The newest one's last revision"),
             latest_timestamp: book.gauge(&name("snapshot_latest_timestamp"), &["kind"], "When it was published"),
-            required: book.gauge(&name("snapshot_required"), &["kind"], "1 if one has to be taken"),
+            required: book.gauge(
+                &name("snapshot_required"),
+                &["kind"],
+                "1 if one has to be taken: a full is due, or changes are not sealed",
+            ),
+            full_is_due: AtomicBool::default(),
             snapshot: book.histogram(&name("snapshot_duration_seconds"), both, "How long fulls and deltas took"),
             validation: book.histogram(
                 &name("validation_duration_seconds"),
@@ -110,7 +118,7 @@ impl Published {
             self.learners.add(&[succeeded], 0);
         }
         for kind in SNAPSHOTS {
-            for gauge in [&self.latest_revision, &self.latest_timestamp, &self.required] {
+            for gauge in [&self.latest_revision, &self.latest_timestamp] {
                 gauge.set(&[kind_of(kind)], 0.0);
             }
         }
@@ -128,6 +136,9 @@ impl Published {
         let followed = status.members.iter().find(|member| Some(&member.name) == status.capture.member.as_ref());
         let is_learner = followed.is_some_and(|member| member.role == Some(Role::Learner));
         self.is_learner.set(&[], f64::from(u8::from(is_learner)));
+        let [full, delta] = self.required(&status.capture);
+        self.required.set(&[kind_of(SnapshotKind::Full)], f64::from(u8::from(full)));
+        self.required.set(&[kind_of(SnapshotKind::Incr)], f64::from(u8::from(delta)));
         // Absent where there is no /proc.
         if let Some((received, transmitted)) = fs::read_to_string("/proc/self/net/dev").ok().map(|text| network(&text))
         {
@@ -145,12 +156,20 @@ impl Published {
         if let Some((revision, at)) = published {
             self.latest_revision.set(&[kind_of(kind)], revision as f64);
             self.latest_timestamp.set(&[kind_of(kind)], at.as_second() as f64);
-            self.required.set(&[kind_of(kind)], 0.0);
         }
     }
 
-    pub(super) fn required(&self, kind: SnapshotKind, is_required: bool) {
-        self.required.set(&[kind_of(kind)], f64::from(u8::from(is_required)));
+    pub(super) fn full_is_due(&self, is_due: bool) {
+        self.full_is_due.store(is_due, Ordering::Relaxed);
+    }
+
+    /// Whether a full, and whether a delta, has to be taken. Nothing has to where another agent writes.
+    fn required(&self, capture: &Capture) -> [bool; 2] {
+        if capture.state == CaptureState::StandingBy {
+            return [false; 2];
+        }
+        let full = capture.state == CaptureState::TakingFull || self.full_is_due.load(Ordering::Relaxed);
+        [full, capture.revision_seen > capture.revision_sealed]
     }
 
     pub(super) fn deleted(&self, kind: SnapshotKind, succeeded: bool) {

@@ -118,12 +118,11 @@ fn what_happened_is_counted() {
     let second = Duration::from_secs(1);
     metrics.store_asked("b", &Counts { puts: 3, bytes_written: 10, ..Counts::default() });
     metrics.store_asked("b", &Counts { puts: 1, ..Counts::default() });
-    metrics.store_failed("b", Kind::Unavailable);
     metrics.capture_failed(Kind::Denied);
     metrics.sealed(second);
     metrics.snapshot(SnapshotKind::Full, second, Some((77, at("2026-11-21T00:00:00Z"))));
     metrics.snapshot(SnapshotKind::Incr, second, None);
-    metrics.snapshot_required(SnapshotKind::Incr, true);
+    metrics.full_is_due(true);
     metrics.deleted(SnapshotKind::Incr, true);
     metrics.deltas_behind_the_full(4, 400);
     metrics.validated(second, true);
@@ -138,7 +137,6 @@ fn what_happened_is_counted() {
     for (name, value) in [
         (r#"refloat_store_requests_total{destination="b",operation="put"}"#, 4.0),
         (r#"refloat_store_bytes_total{destination="b",direction="written"}"#, 10.0),
-        (r#"refloat_store_errors_total{destination="b",kind="Unavailable"}"#, 1.0),
         (r#"refloat_capture_failures_total{kind="Denied"}"#, 1.0),
         (r#"refloat_capture_failures_total{kind="Usage"}"#, 0.0),
         (r#"refloat_restore_seconds_count{succeeded="true"}"#, 1.0),
@@ -147,7 +145,7 @@ fn what_happened_is_counted() {
         (r#"etcdbr_snapshot_latest_revision{kind="Full"}"#, 77.0),
         (r#"etcdbr_snapshot_latest_revision{kind="Incr"}"#, 0.0),
         (r#"etcdbr_snapshot_latest_timestamp{kind="Full"}"#, 1_795_219_200.0),
-        (r#"etcdbr_snapshot_required{kind="Incr"}"#, 1.0),
+        (r#"etcdbr_snapshot_required{kind="Full"}"#, 1.0),
         (r#"etcdbr_snapshot_duration_seconds_count{kind="Incr",succeeded="false"}"#, 1.0),
         (r#"etcdbr_snapshot_duration_seconds_count{kind="Incr",succeeded="true"}"#, 0.0),
         (r#"etcdbr_snapshot_gc_total{kind="Incr",succeeded="true"}"#, 1.0),

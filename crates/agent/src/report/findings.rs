@@ -67,7 +67,7 @@ fn cluster(heard: &Heard) -> Vec<Finding> {
 
 /// What checks and drills have shown.
 fn archive(heard: &Heard) -> Vec<Finding> {
-    let wrong = heard.upkeep.findings.iter().map(|(place, what)| {
+    let wrong = heard.upkeep.findings().map(|(place, what)| {
         with_remedy(found(Severity::Critical, place, what), "`refloat verify` tells what can still be restored")
     });
     let drilled = heard.upkeep.drill.last.as_ref().and_then(|last| {
@@ -84,7 +84,7 @@ fn archive(heard: &Heard) -> Vec<Finding> {
 /// The archive's other destinations.
 fn elsewhere(heard: &Heard) -> Vec<Finding> {
     let all = heard.elsewhere.iter().flat_map(|(place, told)| {
-        let wrong = told.findings.iter().map(move |(object, what)| {
+        let wrong = told.findings().map(move |(object, what)| {
             let finding = found(Severity::Critical, place, format!("{object}: {what}"));
             with_remedy(finding, "`refloat verify` tells what can still be restored from there")
         });

@@ -32,15 +32,6 @@ pub enum Depth {
     Whole,
 }
 
-impl Depth {
-    /// What is enough after a process ended as the published `exit_code` file says: `interrupt` or `terminated` mean that
-    /// it was asked to stop and did.
-    pub fn after(exit: Option<&str>) -> Self {
-        let was_asked = exit.is_some_and(|exit| exit.contains("interrupt") || exit.contains("terminated"));
-        if was_asked { Self::Quick } else { Self::Whole }
-    }
-}
-
 /// Looks at the data directory of a member.
 pub fn look(place: &Place, depth: Depth) -> Directory {
     match read(place, depth) {

@@ -4,6 +4,8 @@
 //! that is kept aside is an empty one, a member that is removed is none, and a learner that was added and never started
 //! is what the member then starts as.
 
+use std::time::Instant;
+
 use etcd_data::aside::set_aside;
 use etcd_rpc::{ListedMember, Member, RpcError, Word};
 
@@ -11,6 +13,7 @@ use super::decision::Join;
 use super::error::StartError;
 use super::place::Place;
 use super::ready::{ClusterState, Launch};
+use crate::metrics::{MemberChange, Metrics};
 
 /// Joins, as `join` has it, the cluster that `spokesman` speaks for. `stamp` tells what is kept aside now from what was
 /// kept at other times.
@@ -19,16 +22,32 @@ pub(super) async fn carry_out(
     join: Join,
     spokesman: &Member,
     stamp: &str,
+    metrics: &Metrics,
 ) -> Result<Launch, StartError> {
     keep_aside(place, stamp).await?;
     if let Join::InPlaceOf(old) = join {
-        spokesman.remove(old.0).await?;
+        counted(metrics, MemberChange::Remove, spokesman.remove(old.0)).await?;
     }
     let id = match join {
         Join::AsAdded(id) => id.0,
-        Join::Newly | Join::InPlaceOf(_) => spokesman.add_learner(place.peer_urls.clone()).await?,
+        Join::Newly | Join::InPlaceOf(_) => {
+            let added = spokesman.add_learner(place.peer_urls.clone());
+            counted(metrics, MemberChange::AddLearner, added).await?
+        }
     };
     Ok(launch(place, id, spokesman).await?)
+}
+
+/// Does it, and counts how that went.
+async fn counted<T>(
+    metrics: &Metrics,
+    change: MemberChange,
+    work: impl Future<Output = Result<T, RpcError>>,
+) -> Result<T, RpcError> {
+    let began = Instant::now();
+    let done = work.await;
+    metrics.member_changed(change, began.elapsed(), done.is_ok());
+    done
 }
 
 async fn keep_aside(place: &Place, stamp: &str) -> Result<(), StartError> {

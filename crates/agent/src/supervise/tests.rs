@@ -14,6 +14,7 @@ fn shell(script: &str) -> Launch {
         program: "sh".into(),
         arguments: vec!["-c".into(), script.into()],
         output: None,
+        surroundings: Surroundings::Ours,
         orphans: Orphans::Left,
     }
 }

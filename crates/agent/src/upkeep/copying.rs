@@ -11,7 +11,8 @@ use archive::retention::Policy;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-use super::{Told, tell_proven};
+use super::checking::tell_proven;
+use super::told::Told;
 use crate::home::Home;
 
 /// Copies what is new, and tells what was.

@@ -46,9 +46,11 @@ const APART: SignedDuration = SignedDuration::from_secs(6);
 
 pub(crate) struct World {
     pub(crate) folder: tempfile::TempDir,
-    store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn Store>,
     runtime: tokio::runtime::Handle,
-    cluster: Cluster,
+    pub(crate) cluster: Cluster,
+    /// What a member answered about the newest revision, if one did.
+    answered: Option<Anchor>,
     pub(crate) lineages: [LineageId; 2],
     records: Vec<TailRecord>,
     /// When the newest revision was.
@@ -58,13 +60,25 @@ pub(crate) struct World {
 impl World {
     /// Writes it, so that its newest revision was at `now`. Blocks.
     pub(crate) fn new(runtime: tokio::runtime::Handle, now: Timestamp) -> Self {
+        Self::answering(runtime, now, None)
+    }
+
+    /// The same, in which a member answered that the newest revision has the hash `answered`.
+    pub(crate) fn answering(runtime: tokio::runtime::Handle, now: Timestamp, answered: Option<u32>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let place = format!("file://{}", folder.path().display());
         let store = store::open(&place, &store::settings::Settings::default()).unwrap();
         let cluster = Cluster { name: "prod".into(), id: archive::identity::ClusterUid(7) };
         let moment = |revision: i64| now - APART * i32::try_from(LAST - revision).unwrap();
         let lineages = [LineageId::new(moment(0), 1), LineageId::new(moment(LEFT), 2)];
-        let world = Self { folder, store, runtime, cluster, lineages, records: history(), now };
+        let answered = answered.map(|hash| Anchor {
+            revision: Revision(LAST),
+            compact_revision: Some(Revision(LEFT + 1)),
+            hash,
+            member: "etcd-1".into(),
+            taken: now,
+        });
+        let world = Self { folder, store, runtime, cluster, answered, lineages, records: history(), now };
         world.found();
         world.write_all();
         world
@@ -186,7 +200,7 @@ impl World {
             encryption: None,
         };
         let moment = |at| Moment { second: self.moment(at).as_second(), revision: Revision(at) };
-        let anchors: Vec<Anchor> = Vec::new();
+        let anchors = self.answered.iter().filter(|anchor| anchor.revision == Revision(to)).cloned().collect();
         let closing = Closing { moments: (from.max(2)..=to).map(moment).collect(), anchors, ..Closing::default() };
         let settings = if from == 0 { WriteSettings::full() } else { WriteSettings::delta() };
         let scratch = std::env::temp_dir();

@@ -190,6 +190,7 @@ fn upkeep(now: Timestamp) -> Upkeep {
         full: task(21_000, 41.2, "a full of 1.1 GiB at revision 1201", 65_400),
         anchor: task(130, 0.6, "3 members gave the same hash at revision 1478", 170),
         verify: task(33_000, 318.0, "1 284 objects, nothing wrong", 53_400),
+        reread: task(1_500, 12.5, "61 objects are as they should be", 2_100),
         drill: task(9_300, 8.2, "etcd 3.6.16 started on revision 1322 and agreed", 77_100),
         merge: Task { running_since: Some(ago(now, 3)), ..task(62, 0.9, "12 deltas into one of level 1", 0) },
         prune: Task {

@@ -46,6 +46,8 @@ fn one_of_three_that_lost_its_disk_or_is_damaged_joins_anew_and_has_everything()
         let id = etcds[0].client().member_list().unwrap().into_iter().find(|member| member.name == "m2").unwrap().id;
 
         let ready = world.ready(2, Depth::Whole, &format!("remove member {id:x}, and join anew as a learner"));
+        world.require_counted("etcdbr_member_remove_duration_seconds_count{succeeded=\"true\"} 1");
+        world.require_counted("etcdbr_add_learner_duration_seconds_count{succeeded=\"true\"} 1");
         let [aside] = &kept(&world.data_dir(2))[..] else { panic!("it is not kept") };
         assert_eq!(contents(aside).len(), before);
         let etcd = world.joined(lost, &ready, &etcds[0]);

@@ -8,12 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent::metrics::Metrics;
 use agent::start::archived::ArchivePlace;
 use agent::start::directory::Depth;
 use agent::start::place::Place;
 use agent::start::policy::Policy;
 use agent::start::ready::Ready;
 use agent::start::{Setup, Start, Step};
+use api::status::{Agent as About, Status};
 use archive::about::{ClusterNote, LineageNote};
 use archive::archive::{Archive, Which};
 use archive::closing::Closing;
@@ -40,6 +42,7 @@ pub(crate) struct World {
     pub(crate) runtime: Runtime,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) policy: Policy,
+    pub(crate) metrics: Arc<Metrics>,
     names: Vec<String>,
     peers: Vec<String>,
     clients: Vec<String>,
@@ -55,7 +58,8 @@ impl World {
         let clients: Vec<String> = ports.iter().map(|ports| ports.client.url()).collect();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let store: Arc<dyn Store> = Arc::new(Memory::new());
-        let world = Self { folder, runtime, store, policy: Policy::default(), names, peers, clients };
+        let (policy, metrics) = (Policy::default(), Arc::default());
+        let world = Self { folder, runtime, store, policy, metrics, names, peers, clients };
         let member = |(number, ports): (usize, MemberPorts)| {
             let member = Member::new(version, world.data_dir(number)).name(&world.names[number]).ports(ports);
             if size == 1 { member } else { member.initial_cluster(&world.initial_cluster()) }
@@ -95,7 +99,16 @@ impl World {
             access: Access::default(),
             scratch: None,
             on_its_way: None,
+            metrics: Arc::clone(&self.metrics),
         }
+    }
+
+    /// What monitoring is told as `sample` of the starts so far.
+    #[track_caller]
+    pub(crate) fn require_counted(&self, sample: &str) {
+        let agent = About { name: "a".into(), version: "0".into(), began: Timestamp::UNIX_EPOCH };
+        let text = self.metrics.render(&Status::beginning(agent, api::status::Cluster::default()));
+        assert!(text.lines().any(|line| line == sample), "{sample} is not in\n{text}");
     }
 
     /// One look of a start of member `number`, and what came of it.

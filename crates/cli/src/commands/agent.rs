@@ -25,18 +25,20 @@ use tokio::sync::watch;
 
 use crate::also_args::AlsoArgs;
 use crate::care_args::CareArgs;
+use crate::commands::launch::launcher;
 use crate::drill_failure::etcd_failure;
 use crate::duration::{parse_bytes, parse_duration, parse_wait};
 use crate::etcd_args::EtcdArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::home_args::{HomeArgs, SPOOLS};
+use crate::home_args::HomeArgs;
 use crate::logs::LogArgs;
 use crate::member_args::{MemberArgs, Named, prepare};
 use crate::runtime::{holder, runtime, stop_signal};
 use crate::server_args::{GuardArgs, TlsArgs};
 use crate::settings_file::SettingsArgs;
 use crate::source::{Location, parser};
+use crate::spool_place::usual_spools;
 use crate::ui::Ui;
 
 /// Follows a live etcd for good: every change is sealed in the archive within seconds
@@ -86,8 +88,9 @@ pub struct FollowArgs {
     /// How long a change waits at the most before it is sealed
     #[arg(long, value_name = "SPAN", default_value = "5s", value_parser = parse_wait)]
     seal_after: Duration,
-    /// The folder for what is sealed while the store is away; beside the data directory that it prepares or in the one for
-    /// temporary files, if not given
+    /// The folder for what is sealed while the store is away, for nobody else to read. If not given: beside the data
+    /// directory that it prepares; that of `standalone`; or else in `$STATE_DIRECTORY`, `$XDG_STATE_HOME/refloat`,
+    /// `~/.local/state/refloat`, or, for root, `/var/lib/refloat`
     #[arg(long, value_name = "DIR")]
     pub spool: Option<PathBuf>,
     /// How many bytes may wait there; beyond that nothing more is taken from etcd
@@ -125,7 +128,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let (guard, tls) = (args.guard.guard()?, args.tls.tls()?);
     let (schedule, member) = (args.follow.schedule()?, args.member.named(&args.etcd.endpoints)?);
     let beside = member.as_ref().and_then(Named::spools);
-    let spools = args.follow.spool.clone().or(beside).unwrap_or_else(|| args.home.scratch().join(SPOOLS));
+    let spools = args.follow.spool.clone().or(beside).unwrap_or_else(usual_spools);
     let runtime = runtime()?;
     let done = runtime.block_on(async {
         let home = args.home.find_or_recall(&args.archive, &spools).await?;
@@ -180,7 +183,8 @@ pub fn begin(live: Arc<Etcd>, home: Home, settings: Settings) -> Result<Agent, F
             Failure::new(Kind::Conflict, error.to_string()).hint("--spool gives this one a folder of its own")
         }
         SpoolError::Disk { source, .. } => {
-            Failure::because(etcd_data::error::kind_of(source), error.to_string(), source)
+            let kind = etcd_data::error::kind_of(source);
+            Failure::because(kind, error.to_string(), source).hint("--spool names another folder")
         }
     })
 }
@@ -231,7 +235,7 @@ impl FollowArgs {
         let retention = if self.keep_all { Policy::default() } else { keeping(self.window, self.daily) };
         let drilling = self.drill_at.clone().map(|at| {
             // That there is one, and that it is one, is seen now and not at night.
-            let etcd = ::agent::drill::Etcd::find(self.drill_etcd.as_deref());
+            let etcd = ::agent::drill::Etcd::find(self.drill_etcd.as_deref(), launcher());
             Ok::<_, Failure>(Drilling { at, etcd: etcd.map_err(|error| etcd_failure("--drill-etcd", &error))? })
         });
         Ok(Some(Schedule { retention, drilling: drilling.transpose()?, ..Schedule::default() }))

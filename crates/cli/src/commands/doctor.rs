@@ -20,6 +20,7 @@ use crate::quoted::Visible;
 use crate::runtime::runtime;
 use crate::settings_file::SettingsArgs;
 use crate::source::{Location, parser};
+use crate::spool_place::usual_spools;
 use crate::ui::{Format, FormatArgs, Ui};
 
 /// Tries every permission and setting that keeping an etcd recoverable stands on, and tells what to fix
@@ -41,7 +42,8 @@ pub struct Args {
     /// A member's data directory on this machine, for the disk that it is on
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// The folder for what is sealed while the store is away
+    /// The folder for what is sealed while the store is away; the one of `agent` without a data directory to prepare, if not
+    /// given
     #[arg(long, value_name = "DIR")]
     spool: Option<PathBuf>,
     /// How many bytes may wait there
@@ -108,7 +110,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
         true => None,
         false => noted(Area::Etcd, args.cluster(), &mut findings)?,
     };
-    let spool = args.spool.clone().or_else(|| args.archive.as_ref().map(|_| args.home.scratch()));
+    let spool = args.spool.clone().or_else(|| args.archive.as_ref().map(|_| usual_spools()));
     let spool = spool.map(|folder| (folder, args.spool_limit));
     let machine = Machine { data_dir: args.data_dir.clone(), spool, scratch: args.home.scratch() };
     let runtime = runtime()?;

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use crate::build_failure::build_failure;
 use crate::building::{AnchorJson, BuildArgs, PlanJson, built_from, plan_text, word};
+use crate::commands::launch::launcher;
 use crate::drill_failure::{drill_failure, etcd_failure};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -79,7 +80,7 @@ documented! {
 /// Drills it.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let begun = Instant::now();
-    let etcd = Etcd::find(args.etcd.as_deref()).map_err(|error| etcd_failure("--etcd", &error))?;
+    let etcd = Etcd::find(args.etcd.as_deref(), launcher()).map_err(|error| etcd_failure("--etcd", &error))?;
     let target = args.build.source.archive.scratch.clone().unwrap_or_else(std::env::temp_dir).join("drill");
     let source = args.build.open(ui, &target)?;
     let stage = Stage::open(etcd)?;

@@ -235,6 +235,7 @@ impl Args {
             access: Access::default(),
             scratch: Some(home.scratch.clone()),
             on_its_way: Some(agent.on_its_way.clone()),
+            metrics: Arc::clone(&agent.metrics),
         };
         Tended { program, launcher: launcher(), client_url: self.client_url(), setup, log: dir.join("etcd.log") }
     }

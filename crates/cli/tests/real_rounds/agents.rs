@@ -55,22 +55,20 @@ impl Agents {
 
     /// The agent that has the right to write.
     pub(crate) fn writer(&mut self) -> usize {
-        self.find("an agent that writes", LONG, |_, capture| {
-            capture["holder"] == "this agent" && capture["state"] != "starting"
-        })
+        self.find("an agent that writes", LONG, |_, status| writes(status) && status["capture"]["state"] != "starting")
     }
 
     /// Waits `patience` for another agent than `before` to write.
     pub(crate) fn until_another_writes(&mut self, before: usize, patience: Duration) -> usize {
-        self.find("another agent that writes", patience, |agent, capture| {
-            agent != before && capture["holder"] == "this agent" && capture["state"] == "following"
+        self.find("another agent that writes", patience, |agent, status| {
+            agent != before && writes(status) && status["capture"]["state"] == "following"
         })
     }
 
     /// Waits until the agent that writes tells that everything up to `revision` is in the archive.
     pub(crate) fn until_sealed(&mut self, revision: i64) -> usize {
-        self.find(&format!("revision {revision} in the archive"), LONG, |_, capture| {
-            capture["holder"] == "this agent" && capture["revision_sealed"].as_i64() >= Some(revision)
+        self.find(&format!("revision {revision} in the archive"), LONG, |_, status| {
+            writes(status) && status["capture"]["revision_sealed"].as_i64() >= Some(revision)
         })
     }
 
@@ -88,7 +86,7 @@ impl Agents {
                 let Some(running) = &mut beside.running else { continue };
                 let status = running.status();
                 running.require_alive(what);
-                if status.is_some_and(|status| is_so(number, &status["capture"])) {
+                if status.is_some_and(|status| is_so(number, &status)) {
                     return number;
                 }
             }
@@ -139,4 +137,9 @@ impl Agents {
 fn last_lines(said: &str) -> String {
     let last: Vec<&str> = said.lines().rev().take(40).collect();
     last.into_iter().rev().map(|line| format!("{line}\n")).collect()
+}
+
+/// Whether an agent tells that it is the one who may write.
+fn writes(status: &Value) -> bool {
+    status["capture"]["holder"] == status["agent"]["name"]
 }

@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use tower::ServiceExt;
 
 use super::*;
+use crate::http::guard::Names;
 use crate::http::{Guard, Limits};
 
 /// How it is to go that a data directory is prepared.
@@ -80,7 +81,7 @@ impl Snapshots for Scripted {
 
 fn served(sidecar: &Arc<Scripted>) -> Router {
     let guard = Guard { changes_are_open: true, ..Guard::default() };
-    routes(Arc::clone(sidecar) as _, Arc::clone(sidecar) as _).guarded(&guard, &Limits::default())
+    routes(Arc::clone(sidecar) as _, Arc::clone(sidecar) as _).guarded(&guard, Names::Any, &Limits::default())
 }
 
 async fn ask(router: &Router, method: &str, path: &str) -> (u16, String) {

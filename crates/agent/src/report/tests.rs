@@ -1,0 +1,183 @@
+//! What is told, by what was heard; and what monitoring makes of that.
+
+use archive::fence::{Acquire, Candidate, Fence, Gate, Instance, Terms};
+use archive::identity::Epoch;
+
+use super::*;
+use crate::follow::live::MemberAnswer;
+use crate::follow::progress;
+use crate::home::Site;
+use crate::metrics::Metrics;
+
+fn mark(revision: i64, second: i64) -> Option<Mark> {
+    Some(Mark { revision: Revision(revision), seen: Timestamp::from_second(second).unwrap() })
+}
+
+fn verdict(standing: Standing, now: i64) -> (Verdict, Option<i64>, Option<String>) {
+    let heard = Heard { standing, ..Heard::default() };
+    let told = heard.recoverable(Timestamp::from_second(now).unwrap(), &Rhythm::default());
+    (told.verdict, told.until.map(Timestamp::as_second), told.why_not)
+}
+
+async fn reporter() -> Reporter {
+    let store = Arc::new(store::Memory::new());
+    let site = Site::open_to_all(store, &std::env::temp_dir());
+    let cluster = archive::Cluster { name: "prod".into(), id: archive::identity::ClusterUid(7) };
+    Reporter {
+        agent: Agent { name: "agent-0".into(), version: "0.1.0".into(), began: Timestamp::UNIX_EPOCH },
+        home: Home::at(site, cluster),
+        rhythm: Rhythm::default(),
+        standing: watch::Sender::default().subscribe(),
+        fill: watch::Sender::default().subscribe(),
+        right: watch::Sender::default().subscribe(),
+        upkeep: watch::Sender::default().subscribe(),
+        elsewhere: Vec::new(),
+        restoring: watch::Sender::default().subscribe(),
+        care: watch::Sender::default().subscribe(),
+        prepared: watch::Sender::default().subscribe(),
+    }
+}
+
+/// The right to write, as who gets it has it.
+async fn ours(home: &Home) -> Right {
+    let me = Candidate { cluster: home.cluster.clone(), holder: "agent-0".into(), instance: Instance(1) };
+    let fence = Fence::new(me, Terms::default(), Epoch(0));
+    let mut gate = Gate::new(&*home.store, &home.folder(), fence).unwrap();
+    Right::Ours(gate.acquire(Acquire::Within(Duration::from_secs(60))).await.unwrap())
+}
+
+fn rendered(heard: &Heard, reporter: &Reporter) -> String {
+    Metrics::new().render(&heard.status(Timestamp::now(), reporter, Vec::new()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn monitoring_sees_who_writes() {
+    let reporter = reporter().await;
+    let theirs = |holder: &str| Right::Theirs { holder: holder.into(), epoch: Epoch(3) };
+    let table = [
+        (ours(&reporter.home).await, Some("agent-0"), 1),
+        (theirs("agent-1"), Some("agent-1"), 0),
+        (theirs("agent-0"), Some("another agent-0"), 0),
+        (Right::Unknown, None, 0),
+    ];
+    for (right, holder, is_writer) in table {
+        let heard = Heard { right, ..Heard::default() };
+        let status = heard.status(Timestamp::now(), &reporter, Vec::new());
+        assert_eq!(status.capture.holder.as_deref(), holder);
+        let text = rendered(&heard, &reporter);
+        assert!(text.contains(&format!("\nrefloat_is_writer {is_writer}.0\n")), "{holder:?}\n{text}");
+    }
+}
+
+#[tokio::test]
+async fn monitoring_sees_the_alarms_of_each_member() {
+    let reporter = reporter().await;
+    let member = |id: u64, alarms: &[&str]| {
+        let alarms = alarms.iter().map(|alarm| (*alarm).to_owned()).collect();
+        let answer = Ok(MemberAnswer { alarms, ..MemberAnswer::default() });
+        let (client_urls, peer_urls) = (Vec::new(), Vec::new());
+        MemberSight { id, name: format!("m{id}"), client_urls, peer_urls, is_learner: false, answer }
+    };
+    let sight = Sight { members: vec![member(1, &["NOSPACE"]), member(2, &[])], ..Sight::default() };
+    let standing = Standing { sight: Some(sight), ..Standing::default() };
+    let text = rendered(&Heard { standing, ..Heard::default() }, &reporter);
+    for (member, alarm, is_raised) in
+        [("m1", "NOSPACE", 1), ("m1", "CORRUPT", 0), ("m1", "other", 0), ("m2", "NOSPACE", 0)]
+    {
+        let line = format!("refloat_member_alarm{{member=\"{member}\",alarm=\"{alarm}\"}} {is_raised}.0\n");
+        assert!(text.contains(&line), "{line}{text}");
+    }
+}
+
+#[tokio::test]
+async fn monitoring_sees_what_has_to_be_taken() {
+    let reporter = reporter().await;
+    let table = [
+        (Doing::Following, mark(9, 1), mark(9, 1), 0, 0),
+        (Doing::Following, mark(10, 1), mark(9, 1), 0, 1),
+        (Doing::TakingFull, mark(10, 1), None, 1, 1),
+        (Doing::StandingBy, mark(10, 1), mark(9, 1), 0, 0),
+        (Doing::Starting, None, None, 0, 0),
+    ];
+    for (doing, seen, sealed, full, delta) in table {
+        let standing = Standing { doing, seen, sealed, ..Standing::default() };
+        let text = rendered(&Heard { standing, ..Heard::default() }, &reporter);
+        for (kind, expected) in [("Full", full), ("Incr", delta)] {
+            let line = format!("etcdbr_snapshot_required{{kind=\"{kind}\"}} {expected}.0\n");
+            assert!(text.contains(&line), "{doing:?} {line}{text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_each_kind_of_work_found_is_told_here_and_elsewhere() {
+    let mut reporter = reporter().await;
+    let found = |what: &str| vec![("etcd/object".to_owned(), what.to_owned())];
+    let by_work = [(upkeep::Work::Compare, found("another hash")), (upkeep::Work::Verify, found("damaged"))];
+    let told = || upkeep::Told { findings: by_work.clone().into(), ..upkeep::Told::default() };
+    reporter.upkeep = watch::Sender::new(told()).subscribe();
+    let upkeep = watch::Sender::new(told()).subscribe();
+    reporter.elsewhere = vec![Elsewhere { place: "s3://b/".into(), upkeep }];
+    let status = reporter.hear().status(Timestamp::now(), &reporter, Vec::new());
+    let told: Vec<&str> = status.findings.iter().map(|finding| finding.what.as_str()).collect();
+    for what in ["another hash", "damaged", "etcd/object: another hash", "etcd/object: damaged"] {
+        assert!(told.contains(&what), "{what} is not in {told:?}");
+    }
+}
+
+fn trouble(what: &str) -> Option<progress::Trouble> {
+    Some(progress::Trouble { what: what.into(), since: Timestamp::UNIX_EPOCH })
+}
+
+#[test]
+fn what_is_not_known_is_not_yes() {
+    let table = [
+        (Standing::default(), (Verdict::Unknown, None, "the agent has just begun")),
+        (
+            Standing { doing: Doing::Following, ..Standing::default() },
+            (Verdict::No, None, "nothing is in the archive yet"),
+        ),
+        (
+            Standing { doing: Doing::WaitingForStore, trouble: trouble("no route"), ..Standing::default() },
+            (Verdict::Unknown, None, "no route"),
+        ),
+        // It wrote once, and another one has been writing for long.
+        (
+            Standing {
+                doing: Doing::StandingBy,
+                holder: Some("m-1".into()),
+                sealed: mark(9, 50),
+                ..Standing::default()
+            },
+            (Verdict::Unknown, Some(50), "m-1 writes, and tells"),
+        ),
+        // Nothing happened since, and the member said so a moment ago.
+        (
+            Standing { doing: Doing::Following, seen: mark(9, 99), sealed: mark(9, 50), ..Standing::default() },
+            (Verdict::Yes, Some(99), ""),
+        ),
+        // The last change is not sealed yet.
+        (
+            Standing { doing: Doing::Following, seen: mark(10, 99), sealed: mark(9, 90), ..Standing::default() },
+            (Verdict::Yes, Some(90), ""),
+        ),
+        (
+            Standing { doing: Doing::Following, seen: mark(10, 99), sealed: mark(9, 50), ..Standing::default() },
+            (Verdict::Late, Some(50), "nothing has been sealed for 50 s"),
+        ),
+        (
+            Standing {
+                doing: Doing::Following,
+                seen: mark(9, 60),
+                sealed: mark(9, 50),
+                trouble: trouble("no route"),
+                ..Standing::default()
+            },
+            (Verdict::Late, Some(60), "nothing has been sealed for 40 s: no route"),
+        ),
+    ];
+    for (standing, (expected, until, why)) in table {
+        let found = verdict(standing.clone(), 100);
+        assert_eq!(found, (expected, until, Some(why.to_owned()).filter(|why| !why.is_empty())), "{standing:?}");
+    }
+}

@@ -1,0 +1,87 @@
+//! What is done to an archive when.
+
+use std::time::Duration;
+
+use archive::merge_plan::MergePolicy;
+use archive::retention::{Generations, Policy, Rule};
+use jiff::{SignedDuration, Timestamp};
+use tokio::time::Instant;
+
+use crate::drill::Etcd;
+use crate::schedule;
+
+/// What is done when.
+#[derive(Debug, Clone)]
+pub struct Schedule {
+    /// When deltas are merged.
+    pub merging: MergePolicy,
+    /// How often it is looked for what is due to be merged.
+    pub merge_every: Duration,
+    /// How often what is new is copied from the first destination to another one.
+    pub copy_every: Duration,
+    /// How often what is new is read back and checked.
+    pub verify_every: Duration,
+    /// How often a part of everything is read back and checked, also what was proven before.
+    pub reread_every: Duration,
+    /// Within which time the parts are everything.
+    pub reread_within: Duration,
+    /// How often the newest point that a member answered about is rebuilt and compared.
+    pub compare_every: Duration,
+    /// What is kept.
+    pub retention: Policy,
+    /// How often the rest is deleted; nothing if never.
+    pub prune_every: Option<Duration>,
+    /// When the newest point is brought up in an etcd of its own; nothing if never.
+    pub drilling: Option<Drilling>,
+}
+
+/// Drills on a schedule.
+#[derive(Debug, Clone)]
+pub struct Drilling {
+    /// When.
+    pub at: schedule::Schedule,
+    /// With which etcd.
+    pub etcd: Etcd,
+}
+
+impl Default for Schedule {
+    /// Every moment of a week, and then one full a day for a month.
+    fn default() -> Self {
+        let days = Generations { daily: 30, ..Generations::default() };
+        let rules = vec![Rule::Window(SignedDuration::from_hours(7 * 24)), Rule::Generations(days)];
+        Self {
+            merging: MergePolicy::default(),
+            merge_every: Duration::from_secs(60),
+            copy_every: Duration::from_secs(15),
+            verify_every: Duration::from_secs(600),
+            // Disks and stores lose what nobody reads, seldom: whoever pays for what is read, pays for all of it once a month.
+            reread_every: Duration::from_secs(3600),
+            reread_within: Duration::from_secs(30 * 24 * 3600),
+            compare_every: Duration::from_secs(6 * 3600),
+            retention: Policy { rules, ..Policy::default() },
+            prune_every: Some(Duration::from_secs(3600)),
+            drilling: None,
+        }
+    }
+}
+
+/// When one kind of work is due.
+#[derive(Debug, Clone)]
+pub(super) enum When {
+    Every(Duration),
+    At(schedule::Schedule),
+}
+
+impl When {
+    /// The next time after now; nothing if there is none.
+    pub(super) fn next(&self) -> Option<Instant> {
+        match self {
+            Self::Every(span) => Some(Instant::now() + *span),
+            Self::At(schedule) => {
+                let now = Timestamp::now();
+                let ahead = schedule.next_after(now)?.duration_since(now);
+                Some(Instant::now() + Duration::try_from(ahead).unwrap_or_default())
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What is told of all work, and of what it has shown.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use archive::proven::ProvenPoint;
+use jiff::Timestamp;
+
+use super::Work;
+
+/// What is wrong: each a place, and what.
+pub type Findings = Vec<(String, String)>;
+
+/// How a kind of work went last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// When it was over.
+    pub at: Timestamp,
+    /// How long it took.
+    pub took: Duration,
+    /// What it did, or why not.
+    pub result: Result<String, String>,
+}
+
+/// How one kind of work stands.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Since when it is being done.
+    pub running_since: Option<Timestamp>,
+    /// How it went last.
+    pub last: Option<Outcome>,
+    /// Since when it has failed each time, if it failed last.
+    pub failing_since: Option<Timestamp>,
+    /// When it is due next.
+    pub next: Option<Timestamp>,
+}
+
+/// What is told of all work, and of what it has shown.
+#[derive(Debug, Clone, Default)]
+pub struct Told {
+    /// Merging.
+    pub merge: Standing,
+    /// Copying.
+    pub copy: Standing,
+    /// Checking what is new.
+    pub verify: Standing,
+    /// Checking what was proven before.
+    pub reread: Standing,
+    /// Comparing.
+    pub compare: Standing,
+    /// Pruning.
+    pub prune: Standing,
+    /// Drilling.
+    pub drill: Standing,
+    /// The newest proven point of each level that was reached, the least proven first.
+    pub proven: Vec<(ProvenPoint, Option<Timestamp>)>,
+    /// What is wrong with the archive, as each kind of work found when it looked last.
+    pub findings: BTreeMap<Work, Findings>,
+    /// How many objects there are, and their bytes.
+    pub listed: Option<(u64, u64)>,
+}
+
+impl Told {
+    /// How one kind of work stands.
+    pub fn of(&mut self, work: Work) -> &mut Standing {
+        match work {
+            Work::Merge => &mut self.merge,
+            Work::Copy => &mut self.copy,
+            Work::Verify => &mut self.verify,
+            Work::Reread => &mut self.reread,
+            Work::Compare => &mut self.compare,
+            Work::Prune => &mut self.prune,
+            Work::Drill => &mut self.drill,
+        }
+    }
+
+    /// Everything that is wrong: what two kinds of work found counts once.
+    pub fn findings(&self) -> impl Iterator<Item = &(String, String)> {
+        self.findings.values().flatten().collect::<BTreeSet<_>>().into_iter()
+    }
+}
