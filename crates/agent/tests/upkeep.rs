@@ -15,7 +15,6 @@ use agent::metrics::Metrics;
 use agent::pen::Pen;
 use agent::stop::Stopper;
 use agent::upkeep::{Schedule, Told, Upkeep, Work};
-use archive::Epoch;
 use archive::fence::{Candidate, Instance, Terms};
 use jiff::Timestamp;
 use tokio::sync::watch;
@@ -57,7 +56,7 @@ impl Keeper {
         let (cluster, holder) = (home.cluster.clone(), "keeper".to_owned());
         let me = Candidate { cluster, holder, instance: Instance(rand()) };
         let wanted = watch::Sender::new(true);
-        let pen = Pen::take_up(home.clone(), me, Terms::default(), Epoch(0), wanted.subscribe());
+        let pen = Pen::take_up(home.clone(), me, Terms::default(), wanted.subscribe());
         let mut right = pen.right();
         timeout(LONG, right.wait_for(|right| right.permit().is_some())).await.unwrap().unwrap();
         let (told, heard) = watch::channel(Told::default());

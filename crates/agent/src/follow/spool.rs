@@ -209,7 +209,9 @@ impl Spool {
         let key = self.key(sealed)?;
         let aside = self.folder.join(ASIDE);
         let path = aside.join(key.as_str().replace('/', "-"));
-        private_folder::make(&aside).and_then(|()| fs::rename(self.folder.join(key.as_str()), &path)).map_err(failed)?;
+        private_folder::make(&aside)
+            .and_then(|()| fs::rename(self.folder.join(key.as_str()), &path))
+            .map_err(failed)?;
         self.forget(sealed, &mut self.lock());
         Ok(path)
     }

@@ -255,7 +255,7 @@ fn what_was_archived_of_a_member_is_drilled_and_recorded() {
     let etcd = member.start();
     let archived = world.archive(&etcd);
     let archive = world.setup(0).archive.unwrap().open(world.runtime.handle()).unwrap();
-    let program = Program::find(Some(&Version::V36.etcd())).unwrap();
+    let program = Program::find(Some(&Version::V36.etcd()), Vec::new()).unwrap();
     let (_, stop) = tokio::sync::watch::channel(false);
     let (scratch, runtime, now) = (world.folder.path(), world.runtime.handle(), jiff::Timestamp::now());
     let at = archive::At::Latest;
