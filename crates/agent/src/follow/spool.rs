@@ -259,6 +259,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
+    use crate::follow::live::Change;
 
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -279,7 +280,9 @@ mod tests {
             encryption: None,
         };
         let writing = Writing { now: NOW, scratch, archive_key: None };
-        spool.seal(header, &Segment::default(), Closing::default(), &writing)
+        let mut segment = Segment::default();
+        segment.push(&Change { key: "a".into(), revision: Revision(2), put: None }, 0, NOW);
+        spool.seal(header, &segment, Closing::default(), &writing)
     }
 
     fn modes(folder: &Path, found: &mut Vec<(PathBuf, u32)>) {

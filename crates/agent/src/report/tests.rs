@@ -65,7 +65,7 @@ async fn monitoring_sees_who_writes() {
         let status = heard.status(Timestamp::now(), &reporter, Vec::new());
         assert_eq!(status.capture.holder.as_deref(), holder);
         let text = rendered(&heard, &reporter);
-        assert!(text.contains(&format!("\nrefloat_is_writer {is_writer}.0\n")), "{holder:?}\n{text}");
+        assert!(text.contains(&format!("\nrefloat_is_writer{{}} {is_writer}.0\n")), "{holder:?}\n{text}");
     }
 }
 
