@@ -54,17 +54,19 @@ fn change(world: &World, key: &Key, change: impl FnOnce(&mut Vec<u8>)) {
     });
 }
 
-/// Merges until nothing more is made, and makes the full that is due; gives what was made last.
+/// Merges until nothing more is made, and makes the full that is due; gives what was done last, with the first error.
 fn merge(world: &World) -> (MergedDue, Option<Key>) {
     let writing = Writing { now: moment(900), ..world.writing(LAST) };
+    let mut failed = None;
     loop {
         let archive = world.open();
-        let merged = archive.merge_due(&policy(), &writing).unwrap();
+        let mut merged = archive.merge_due(&policy(), &writing).unwrap();
+        failed = failed.or(merged.failed.take());
         if merged.made.iter().any(|made| made.written.is_some()) {
             continue;
         }
         let full = merged.full.as_ref().and_then(|due| archive.make_due_full(due, &writing).unwrap());
-        return (merged, full.map(|full| full.key));
+        return (MergedDue { failed, ..merged }, full.map(|full| full.key));
     }
 }
 
