@@ -17,7 +17,7 @@ use etcd_data::container::Container;
 use etcd_data::digest::{self, Digest};
 use etcd_data::tables::TableFault;
 use etcd_data::view::Horizon;
-use etcd_data::{Database, Revision};
+use etcd_data::{Database, Kind, Revision};
 use jiff::Timestamp;
 use store::Key;
 
@@ -26,10 +26,13 @@ use crate::catalogue::History;
 use crate::entry::{Entry, Form, Layout};
 use crate::error::{Error, ObjectError, SnapshotError, is_its_own};
 use crate::fetch::{Remote, Spool, Spooled};
+use crate::identity::LineageId;
 use crate::layout::etcdbrctl::{Events, is_excluded, lacks_leases};
 use crate::name::FullForm;
 use crate::object::Object;
-use crate::plan::{Contradiction, Fault, FullFacts, Known, PlanError, RestorePlan, Target, Told, Wanted, perhaps};
+use crate::plan::{
+    Contradiction, Fault, FullFacts, Known, PlanError, RestorePlan, Target, Told, Wanted, perhaps, remark_on_lineage,
+};
 use crate::point::{Answer, At, Covered, Step, TimeSearch};
 use crate::read_at::ReadAt;
 
@@ -41,6 +44,8 @@ pub struct Agreed {
     pub covered: Covered,
     /// What could not be used, and why.
     pub set_aside: Vec<(Key, String)>,
+    /// Of those, the ones whose bytes contradict the format. Others may be there or be understood another time.
+    pub(crate) damaged: BTreeSet<Key>,
     pub(crate) objects: BTreeMap<Key, Opened>,
 }
 
@@ -84,13 +89,18 @@ impl Archive {
             known: Known { parents: self.parents.clone(), without, ..Known::default() },
             objects: BTreeMap::new(),
             set_aside,
+            damaged: BTreeSet::new(),
             suspects: BTreeMap::new(),
         };
-        let (target, covered) = desk.look_up(wanted, at)?;
-        let wanted = Wanted { target, ..wanted.clone() };
-        let plan = desk.settle(&wanted)?;
-        let Desk { objects, set_aside, .. } = desk;
-        Ok(Agreed { plan, covered, set_aside, objects })
+        let LookedUp { target, covered, lineage } = desk.look_up(wanted, at)?;
+        let mut plan = desk.settle(&Wanted { target, lineage: wanted.lineage.clone().or_else(|| lineage.clone()) })?;
+        if wanted.lineage.is_none() && lineage.is_some() {
+            // That it was found in an older one is nothing that the person asked for.
+            let newest = self.catalogue().histories.last().and_then(|history| history.lineage.as_ref());
+            remark_on_lineage(&mut plan, newest, &desk.known);
+        }
+        let Desk { objects, set_aside, damaged, .. } = desk;
+        Ok(Agreed { plan, covered, set_aside, damaged, objects })
     }
 
     /// Opens what `plan` reads, and requires that it is what the plan takes it for.
@@ -100,7 +110,8 @@ impl Archive {
             let told = told(&objects);
             plan.confirm(cluster, |key| told.get(key), [])?;
         }
-        Ok(Agreed { plan: plan.clone(), covered: Covered::Exactly, set_aside: Vec::new(), objects })
+        let (set_aside, damaged) = Default::default();
+        Ok(Agreed { plan: plan.clone(), covered: Covered::Exactly, set_aside, damaged, objects })
     }
 
     /// Opens `entries`, several at once. One that is of no use fails all.
@@ -181,15 +192,26 @@ struct Desk<'a> {
     known: Known,
     objects: BTreeMap<Key, Opened>,
     set_aside: Vec<(Key, String)>,
+    /// Those of them whose bytes contradict the format.
+    damaged: BTreeSet<Key>,
     /// What is done without because something that comes after it does not follow on it, by what comes after.
     suspects: BTreeMap<Key, Vec<Key>>,
 }
 
+/// What is to be planned for.
+struct LookedUp {
+    target: Target,
+    covered: Covered,
+    /// The history in which a moment was found: the same revision of another one is another state.
+    lineage: Option<LineageId>,
+}
+
 impl Desk<'_> {
     /// What is to be planned for: a moment is looked up, in the newest history that had begun by then.
-    fn look_up(&mut self, wanted: &Wanted, at: &At) -> Result<(Target, Covered), Error> {
+    fn look_up(&mut self, wanted: &Wanted, at: &At) -> Result<LookedUp, Error> {
         let At::Time(time) = at else {
-            return Ok((at.target().unwrap_or_default(), Covered::Exactly));
+            let target = at.target().unwrap_or_default();
+            return Ok(LookedUp { target, covered: Covered::Exactly, lineage: None });
         };
         let archive = self.archive;
         let histories = archive.catalogue().histories.iter().rev();
@@ -197,7 +219,9 @@ impl Desk<'_> {
         let mut first = None;
         for history in histories.filter(meant) {
             match self.search(history, *time)? {
-                Step::Found { target, covered } => return Ok((target, covered)),
+                Step::Found { target, covered } => {
+                    return Ok(LookedUp { target, covered, lineage: history.lineage.clone() });
+                }
                 Step::Before { first: entry } => first = Some(entry.time()),
                 _ => {}
             }
@@ -405,6 +429,9 @@ impl Desk<'_> {
     fn set_aside(&mut self, key: &Key, error: Error) -> Result<(), Error> {
         if !is_its_own(error.kind()) || is_of_this_machine(&error) {
             return Err(error);
+        }
+        if error.kind() == Kind::Corrupt {
+            self.damaged.insert(key.clone());
         }
         self.known.without.insert(key.clone());
         self.set_aside.push((key.clone(), reason(&error)));

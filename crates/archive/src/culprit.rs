@@ -10,7 +10,45 @@ use etcd_data::{Error, Kind, Revision};
 use store::Key;
 
 use crate::agree::{Agreed, Opened};
-use crate::error::deepest;
+use crate::entry::Entry;
+use crate::error::{deepest, is_its_own};
+use crate::merge_plan::Merge;
+use crate::plan::RestorePlan;
+
+impl RestorePlan {
+    /// The object of this plan whose fault `error` is, which came of reading or merging; nothing if it is no object's.
+    pub fn culprit(&self, error: &crate::Error) -> Option<&Key> {
+        culprit(self.objects(), error)
+    }
+}
+
+impl Merge {
+    /// The source whose fault it is that nothing was merged; nothing if it is none's.
+    pub fn culprit(&self, error: &crate::Error) -> Option<&Key> {
+        culprit(self.sources.iter().map(|part| &part.entry), error)
+    }
+}
+
+fn culprit<'e>(objects: impl Iterator<Item = &'e Entry>, error: &crate::Error) -> Option<&'e Key> {
+    let key = match error {
+        crate::Error::Object { key, .. } | crate::Error::Snapshot { key, .. } if is_its_own(error.kind()) => key,
+        crate::Error::Contradiction(contradiction) => &contradiction.key,
+        crate::Error::Data(error) => return elsewhere(objects, error),
+        _ => return None,
+    };
+    let mut keys = objects.map(|entry| &entry.key);
+    keys.find(|object| *object == key)
+}
+
+/// Which of `objects` an error was in that tells only the place.
+fn elsewhere<'e>(mut objects: impl Iterator<Item = &'e Entry>, error: &Error) -> Option<&'e Key> {
+    let Error::Elsewhere { place, kind: Kind::Corrupt | Kind::Missing, .. } = error else { return None };
+    // Of one of ours it is told which records of it, too.
+    let is_in = |entry: &&Entry| {
+        place.strip_prefix(entry.key.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(", "))
+    };
+    objects.find(is_in).map(|entry| &entry.key)
+}
 
 impl Agreed {
     /// The object whose fault it is that nothing was built, and what is wrong with it; nothing if it is no object's.
@@ -30,13 +68,7 @@ impl Agreed {
 
     fn culprit_of_reading(&self, error: &Error) -> Option<&Key> {
         match error {
-            Error::Elsewhere { place, kind: Kind::Corrupt | Kind::Missing, .. } => {
-                // Of one of ours it is told which records of it, too.
-                let is_in = |key: &&Key| {
-                    place.strip_prefix(key.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(", "))
-                };
-                self.plan.objects().map(|entry| &entry.key).find(is_in)
-            }
+            Error::Elsewhere { .. } => elsewhere(self.plan.objects(), error),
             // These tell no place, because only one thing here is a database file.
             Error::Bolt(bolt_file::Error::Corrupt(_)) | Error::Record { .. } => self.snapshot(),
             _ => None,

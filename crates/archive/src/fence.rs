@@ -135,7 +135,7 @@ pub enum FenceError {
         known: u32,
     },
     /// The store cannot keep two writers apart.
-    #[error("this store has no conditional puts, so that it cannot keep two writers apart")]
+    #[error("this store has no conditional puts, or does not heed them, so that it cannot keep two writers apart")]
     Unable,
     /// It was contended for so often in between that nobody got it.
     #[error("others wrote writer.json each time it was tried")]
@@ -292,6 +292,17 @@ impl Fence {
         let hold = self.hold.as_ref().filter(|_| self.ended.is_none())?;
         let until = hold.sent + self.terms.lasts.saturating_sub(self.terms.margin);
         (now < until).then(|| Permit::new(hold.epoch, until))
+    }
+
+    /// The claim that is ours, if it stands there as far as is known.
+    pub(crate) fn own(&self) -> Option<Claim> {
+        let (claim, _) = self.sight.as_ref()?.found.as_ref()?;
+        (self.hold.is_some() && claim.instance == self.me.instance).then(|| claim.clone())
+    }
+
+    /// Writes nothing more: the store cannot keep two writers apart. What stands there is left.
+    pub(crate) fn refuse(&mut self) {
+        self.end(FenceError::Unable);
     }
 
     /// When the claim is to be renewed. Nothing if it is not ours, or has to be looked at first.

@@ -29,7 +29,8 @@
 //! - [`copy_plan`], [`sending`], [`copy`]: an archive at another place, as it is
 //! - [`import`]: another system's archive, brought into one of ours
 //! - [`prune`]: deleting what retention lets go
-//! - [`proof`], [`proven`]: how far objects and points have been shown to be right, and what is recorded of that
+//! - [`proof`], [`proven`], `superseded`: how far objects and points have been shown to be right, what is recorded of that, and
+//!   what of it nobody needs any more
 //! - [`needs`]: what an open point needs, how far that is proven, and recording what was shown of it
 //! - [`check`]: everything that is wrong with an archive, and what is shown to be right
 //! - [`error`]: what can go wrong
@@ -79,6 +80,7 @@ pub mod sealing;
 pub mod sending;
 #[cfg(test)]
 mod sketch;
+mod superseded;
 pub mod tip;
 pub mod unlock;
 

@@ -4,6 +4,7 @@
 //! whoever reads meanwhile finds one or the other, and a merge that dies has never been. What is made of encrypted
 //! objects is encrypted.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use etcd_data::compaction::{Rules, Survivors};
@@ -12,17 +13,19 @@ use etcd_data::{Database, LeaseId, Revision, Tables};
 use jiff::Timestamp;
 use store::Key;
 
-use crate::agree::{Agreed, Opened, told};
+use crate::agree::{Agreed, Opened, reason, told};
 use crate::archive::Archive;
 use crate::closing::{Closing, Compaction, Moment};
 use crate::encryption::WritingKey;
 use crate::entry::Entry;
 use crate::error::{Error, ObjectError, is_its_own};
 use crate::header::{FORMAT, Header, Kind, PROGRAM};
+use crate::identity::Cluster;
 use crate::merge_plan::{Merge, MergePlan, MergePolicy, NewFull};
 use crate::name::{FullForm, FullName, Name};
 use crate::object::{Object, WriteSettings, Written};
-use crate::plan::{Known, Part};
+use crate::plan::{Part, Wanted, require_itself};
+use crate::point::At;
 use crate::publish::{Making, Writing, unwritten};
 
 /// An object that was made of others.
@@ -34,20 +37,47 @@ pub struct Made {
     pub written: Option<Written>,
 }
 
+/// What became of the deltas that were due.
+#[derive(Debug)]
+pub struct MergedDue {
+    /// Those that were made.
+    pub made: Vec<Made>,
+    /// The full that is due.
+    pub full: Option<NewFull>,
+    /// Why others could not be made: the first error.
+    pub failed: Option<Error>,
+}
+
 impl Archive {
-    /// What is due at `now`. When the changes of merged deltas were seen is asked of themselves: they were written later.
+    /// What is due at `now`, as far as names and headers tell what can be used.
     pub fn due(&self, policy: &MergePolicy, now: Timestamp) -> Result<MergePlan, Error> {
-        let mut known = Known { parents: self.parents.clone(), ..Known::default() };
-        let merged = self.catalogue().entries().filter(|entry| entry.level() > Some(0));
-        for (entry, header) in self.headers(merged) {
-            match header {
-                Ok(header) => drop(known.seen.insert(entry.key.clone(), header.seen.1)),
-                // Whoever restores does without it, so what it was made of is merged once more, around it.
-                Err(error) if is_its_own(error.kind()) => drop(known.without.insert(entry.key.clone())),
-                Err(error) => return Err(error),
+        Ok(MergePlan::choose(self.catalogue(), policy, &self.known_by_headers()?, now))
+    }
+
+    /// Makes every delta that is due. One that cannot be made keeps no other from it: where a source turns out to be of no
+    /// use, what lies on both sides of it is merged without it.
+    pub fn merge_due(&self, policy: &MergePolicy, writing: &Writing<'_>) -> Result<MergedDue, Error> {
+        let mut known = self.known_by_headers()?;
+        let (mut made, mut failed) = (BTreeMap::new(), None);
+        loop {
+            let plan = MergePlan::choose(self.catalogue(), policy, &known, writing.now);
+            let culprits = known.without.len();
+            for merge in &plan.merges {
+                if made.contains_key(&self.key(&merge.into)) {
+                    continue;
+                }
+                match self.merge(merge, writing) {
+                    Ok(one) => drop(made.insert(one.key.clone(), one)),
+                    Err(error) => {
+                        known.without.extend(merge.culprit(&error).cloned());
+                        failed.get_or_insert(error);
+                    }
+                }
+            }
+            if known.without.len() == culprits {
+                return Ok(MergedDue { made: made.into_values().collect(), full: plan.full, failed });
             }
         }
-        Ok(MergePlan::choose(self.catalogue(), policy, &known, now))
     }
 
     /// The full that `agreed` can be put together to. Nothing if that point is a full already.
@@ -88,10 +118,43 @@ impl Archive {
         })
     }
 
+    /// Makes the full that is `due`. Where something on the way to it turns out to be of no use, another way is gone; and
+    /// where none leads there any more, the full of the newest point that there is is made. Nothing if that point is a
+    /// full already.
+    pub fn make_due_full(&self, due: &NewFull, writing: &Writing<'_>) -> Result<Option<Made>, Error> {
+        let mut at = due.plan.target.map_or(At::Latest, At::Revision);
+        // In no older lineage: that has ended, so nothing goes on from a new full of it.
+        let lineage = due.plan.base.lineage.clone();
+        let wanted = Wanted { lineage: lineage.clone(), ..Wanted::default() };
+        let mut set_aside = Vec::new();
+        loop {
+            let agreed = match self.agree_without(&wanted, &at, writing.scratch, set_aside.clone()) {
+                Err(Error::Plan(_) | Error::NothingLeft { .. }) if at != At::Latest => {
+                    at = At::Latest;
+                    continue;
+                }
+                agreed => agreed?,
+            };
+            let full = self.full_of(&agreed).filter(|_| agreed.plan.base.lineage == lineage);
+            let Some(full) = full else { return Ok(None) };
+            let error = match self.make_full_of(&full, &agreed, writing) {
+                Ok(made) => return Ok(Some(made)),
+                Err(error) => error,
+            };
+            let culprit = agreed.plan.culprit(&error).cloned();
+            let known = |key: &Key| set_aside.iter().any(|(known, _): &(Key, String)| known == key);
+            let Some(key) = culprit.filter(|key| !known(key)) else { return Err(error) };
+            set_aside.push((key, reason(&error)));
+        }
+    }
+
     /// Makes the full that `full` wants: what a cluster at that revision holds, compacted as it was then.
     pub fn make_full(&self, full: &NewFull, writing: &Writing<'_>) -> Result<Made, Error> {
-        let agreed = self.stand(&full.plan, writing.scratch)?;
-        let point = self.open_whole(&agreed, writing.scratch)?;
+        self.make_full_of(full, &self.stand(&full.plan, writing.scratch)?, writing)
+    }
+
+    fn make_full_of(&self, full: &NewFull, agreed: &Agreed, writing: &Writing<'_>) -> Result<Made, Error> {
+        let point = self.open_whole(agreed, writing.scratch)?;
         let last = full.plan.deltas.last().map_or(&full.plan.base, |part| &part.entry);
         let Some(Opened::Ours { object: last, .. }) = agreed.objects.get(&last.key) else {
             return Ok(Made { key: self.key(&full.into), written: None });
@@ -147,16 +210,31 @@ impl Archive {
     /// The sources of a merge, open and compared with what they say, and what is taken of each.
     fn open_sources(&self, merge: &Merge, writing: &Writing<'_>) -> Result<Vec<(Object, RevisionRange)>, Error> {
         let sources: Vec<&Entry> = merge.sources.iter().map(|part| &part.entry).collect();
-        let objects = self.open_entries(sources.into_iter().chain(&merge.rivals), writing.scratch)?;
+        let objects = self.open_entries(sources.into_iter(), writing.scratch)?;
         if let Some(cluster) = self.cluster() {
+            let rivals = self.rivals_of(merge, cluster)?;
             let told = told(&objects);
-            merge.confirm(cluster, |key| told.get(key), [])?;
+            merge.confirm(cluster, |key| told.get(key), &rivals)?;
         }
         let open = |Part { entry, take }: &Part| match objects.get(&entry.key) {
             Some(Opened::Ours { object, .. }) => Some((object.clone(), *take)),
             _ => None,
         };
         Ok(merge.sources.iter().filter_map(open).collect())
+    }
+
+    /// What the rivals of a merge say. One that cannot be read, or is not in its place, takes nothing from anybody.
+    fn rivals_of(&self, merge: &Merge, cluster: &Cluster) -> Result<Vec<Header>, Error> {
+        let mut rivals = Vec::new();
+        for (rival, header) in self.headers(&merge.rivals) {
+            match header {
+                Ok(header) if require_itself(rival, &header, cluster).is_ok() => rivals.push(header),
+                Ok(_) => {}
+                Err(error) if is_its_own(error.kind()) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(rivals)
     }
 
     /// How to write what is made of `source`: to be read by those who can read that, if nobody else is named.

@@ -234,10 +234,23 @@ fn new_full(
     if history.fulls().iter().any(|full| known.is_usable(full) && known.last(full) >= Some(to)) {
         return None;
     }
-    let wanted = Wanted { lineage: Some(lineage.clone()), target: Target::Revision(to) };
-    let plan = RestorePlan::choose(catalogue, &wanted, known).ok()?;
-    let name = FullName { revision: to, time: known.time(last), form: FullForm::Logical };
-    (plan.base.lineage.as_ref() == Some(lineage)).then(|| NewFull { into: Name::Full(lineage.clone(), name), plan })
+    let choose = |target| {
+        let wanted = Wanted { lineage: Some(lineage.clone()), target };
+        let plan = RestorePlan::choose(catalogue, &wanted, known).ok()?;
+        (plan.base.lineage.as_ref() == Some(lineage)).then_some(plan)
+    };
+    // Where something on the way there is of no use, the newest point that there is will do: it spares what leads to it.
+    let (plan, last) = match choose(Target::Revision(to)) {
+        Some(plan) => (plan, last),
+        None => {
+            let plan = choose(Target::Latest)?;
+            let last =
+                history.deltas().iter().find(|delta| plan.deltas.last().is_some_and(|part| part.entry == **delta))?;
+            (plan, last)
+        }
+    };
+    let name = FullName { revision: plan.target?, time: known.time(last), form: FullForm::Logical };
+    Some(NewFull { into: Name::Full(lineage.clone(), name), plan })
 }
 
 impl fmt::Display for MergePlan {

@@ -43,6 +43,7 @@ mod packing;
 mod tables;
 mod write;
 
+pub(crate) use frame::head_bytes;
 pub use frame::{FOOTER_BYTES, digest_at_end};
 pub(crate) use open::hash_before_footer;
 pub use open::{ChunkFacts, Object, Wanted, read_header};

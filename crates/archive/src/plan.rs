@@ -25,7 +25,7 @@ use store::Key;
 use crate::entry::Entry;
 use crate::identity::LineageId;
 
-pub(crate) use choose::{perhaps, rivals};
+pub(crate) use choose::{perhaps, remark_on_lineage, rivals};
 pub(crate) use confirm::{Chain, confirm, is_from_etcd, require_itself};
 pub use confirm::{Contradiction, Fault, Told};
 pub use points::{Hole, LineagePoints, Points};

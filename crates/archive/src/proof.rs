@@ -30,7 +30,8 @@
 //!
 //! The last two are about all objects that were needed up to their revision, and count for points up to it.
 //! Where something is found wrong with an object of which something was proven, that is written down likewise, in
-//! `refuted`: with `object`, `digest`, `time`, and the `finding` in words. What was shown before then counts no more.
+//! `refuted`: with `object`, `digest`, `time`, and the `finding` in words. What was shown before then counts no more; and
+//! what was shown of points since then counts only once all of the object was read again.
 //!
 //! A proof keeps mistakes and decay from going unnoticed. It is no defence against somebody who may write to the store.
 
@@ -293,7 +294,7 @@ impl Evidence {
     }
 
     /// The last revision that it is about. Nothing if it is about all of the object.
-    fn reach(&self) -> Option<Revision> {
+    pub(crate) fn reach(&self) -> Option<Revision> {
         match self {
             Self::Sealed { .. } | Self::Sound { .. } => None,
             Self::Anchored { revision, .. } | Self::Drilled { revision, .. } => Some(*revision),
@@ -345,6 +346,11 @@ impl Proven {
     /// The best that was shown of an object, as far as a point that takes it up to [`Need::up_to`] goes.
     pub fn object(&self, need: &Need<'_>) -> Option<&Item> {
         let Shown { items, refuted } = self.0.get(need.object)?.get(&need.digest)?;
+        // What was shown of a point says nothing of the rest of an object, where something may be wrong still.
+        let is_whole = |item: &Item| item.evidence.reach().is_none() && Some(item.time) >= *refuted;
+        if refuted.is_some() && !items.iter().any(is_whole) {
+            return None;
+        }
         let reaches = |item: &&Item| item.evidence.reach().is_none_or(|reach| reach >= need.up_to);
         let stands = |item: &&Item| Some(item.time) >= *refuted;
         items
@@ -486,6 +492,13 @@ mod tests {
         assert!(proven.object(&need("full", B, 1)).is_some());
         proven.add(item("full", A, 8, SEALED));
         assert_eq!(proven.object(&need("full", A, 1)).unwrap().evidence, SEALED);
+
+        // A drill reads what its point needs, which may not be what was wrong.
+        proven.refute(wrong(10));
+        proven.add(item("full", A, 11, anchored(100)));
+        assert_eq!(proven.object(&need("full", A, 1)), None);
+        proven.add(item("full", A, 12, SEALED));
+        assert_eq!(proven.object(&need("full", A, 1)).unwrap().evidence, anchored(100));
 
         let (cluster, lineage) = place();
         let [proof] = &Proof::against(&cluster, &lineage, &[wrong(7)])[..] else { panic!("one object") };

@@ -3,7 +3,7 @@
 //! A proof that cannot be used is set aside and told, because it only tells less than could be known. A store that does
 //! not answer ends it: what could not be asked for is not taken for unproven.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use etcd_data::Revision;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -54,24 +54,30 @@ impl ProvenPoint {
 }
 
 /// How many proofs are read at once. Each may have [`MAX_PROOF_BYTES`].
-const PROOFS_AT_ONCE: usize = 4;
+pub(crate) const PROOFS_AT_ONCE: usize = 4;
 /// How many ends of objects are read at once.
 const ENDS_AT_ONCE: usize = 32;
 /// How many names are tried for a proof. Two of one second are called alike once in four thousand million times.
 const TRIES: usize = 8;
 
 impl Archive {
-    /// Reads what was recorded of this archive. Of other systems' archives nothing is.
+    /// Reads what was recorded of the objects of this archive that are there. Of other systems' archives nothing is.
     pub fn proven(&self) -> Result<Recorded, Error> {
         let mut recorded = Recorded::default();
         let Some(cluster) = self.cluster() else { return Ok(recorded) };
+        let there: BTreeSet<&str> = self.catalogue().entries().map(|entry| self.name_of(&entry.key)).collect();
         let proofs = self.catalogue().proofs.iter().map(|aside| &aside.key);
         let reading = proofs.map(async |key| (key, self.read_proof(cluster, key).await));
         self.runtime.block_on(async {
             let mut reading = stream::iter(reading).buffer_unordered(PROOFS_AT_ONCE);
             while let Some((key, proof)) = reading.next().await {
                 match proof? {
-                    Ok(proof) => recorded.proven.hear(proof),
+                    Ok(mut proof) => {
+                        // Proofs name far more that is gone than is there.
+                        proof.items.retain(|item| there.contains(item.object.as_str()));
+                        proof.refuted.retain(|refutation| there.contains(refutation.object.as_str()));
+                        recorded.proven.hear(proof);
+                    }
                     Err(reason) => recorded.set_aside.push((key.clone(), reason)),
                 }
             }
@@ -117,7 +123,7 @@ impl Archive {
     }
 
     /// A proof, or why it cannot be used.
-    async fn read_proof(&self, cluster: &Cluster, key: &Key) -> Result<Result<Proof, String>, Error> {
+    pub(crate) async fn read_proof(&self, cluster: &Cluster, key: &Key) -> Result<Result<Proof, String>, Error> {
         let bytes = match read_whole(&*self.store, key, MAX_PROOF_BYTES as u64).await {
             Ok(bytes) => bytes,
             Err(error @ StoreError { fault: Fault::NotFound | Fault::Invalid(_), .. }) => {

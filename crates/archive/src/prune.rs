@@ -6,7 +6,7 @@
 //! the last first; the rest goes many at a time. When one cannot be deleted, what comes before it in its lineage stays.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use etcd_data::Kind;
@@ -14,16 +14,17 @@ use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
 use store::{Fault, Key, Retention, StoreError, Upload};
 
-use crate::agree::reason;
+use crate::agree::{Opened, reason};
 use crate::archive::{Archive, Which};
 use crate::catalogue::Catalogue;
 use crate::entry::{Entry, Layout};
 use crate::error::{Error, is_its_own};
+use crate::headers::Heard;
 use crate::identity::LineageId;
 use crate::plan::{Known, Wanted};
 use crate::point::At;
 use crate::proof::Level;
-use crate::retention::{Cause, Ground, Policy, RetentionPlan, Verdict};
+use crate::retention::{Cause, Decision, Ground, Policy, RetentionPlan, Verdict};
 
 /// What pruning would do, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub struct PrunePlan {
     pub uploads: Vec<Upload>,
     /// What the plan rests on.
     ground: Ground,
+    /// The folder for scratch files.
+    scratch: PathBuf,
 }
 
 /// What became of something that was to be deleted.
@@ -84,25 +87,30 @@ impl Archive {
         ground.retained = self.retained(&doomed)?;
         let retention = RetentionPlan::choose(self.catalogue(), policy, &ground, now);
         let uploads = self.left_uploads(policy, now)?;
-        Ok(PrunePlan { retention, unusable, uploads, ground })
+        Ok(PrunePlan { retention, unusable, uploads, ground, scratch: scratch.into() })
     }
 
     /// What is recorded as proven of objects, as far as they are still what a restore takes: the bytes of a writer who
     /// had been replaced are proven as well as any.
     fn recorded_ground(&self, scratch: &Path) -> Result<(Ground, Vec<(Key, String)>), Error> {
-        let mut known = self.known_by_headers()?;
-        let unusable = match self.agree(&Wanted::default(), &At::Latest, scratch) {
-            Ok(agreed) => agreed.set_aside,
+        let Heard { mut known, mut failed, newer } = self.heard()?;
+        if let Some((key, error)) = newer.into_iter().next() {
+            return Err(Error::Undecided { key, why: reason(&error) });
+        }
+        let (unusable, damaged) = match self.agree(&Wanted::default(), &At::Latest, scratch) {
+            Ok(agreed) => (agreed.set_aside, agreed.damaged),
             // What is encrypted can be deleted without being read; and where nothing can be restored, nothing is.
-            Err(Error::Plan(_) | Error::NothingLeft { .. }) => Vec::new(),
-            Err(error) if error.kind() == Kind::Denied => Vec::new(),
+            Err(Error::Plan(_) | Error::NothingLeft { .. }) => Default::default(),
+            Err(error) if error.kind() == Kind::Denied => Default::default(),
             Err(error) => return Err(error),
         };
+        failed.extend(damaged);
         known.without.extend(unusable.iter().map(|(key, _)| key.clone()));
         let recorded = self.proven()?;
         let proven = self.proven_objects(&recorded.proven, Level::Sealed)?.into_keys();
         let proven = proven.filter(|key| !known.without.contains(key)).collect();
-        Ok((Ground { known, proven, retained: BTreeMap::new() }, unusable))
+        let superseded = self.superseded_proofs()?;
+        Ok((Ground { known, failed, superseded, proven, ..Ground::default() }, unusable))
     }
 
     /// Reads what would stay, and does without what is of no use, until all that stays is as it was written.
@@ -112,7 +120,7 @@ impl Archive {
         now: Timestamp,
         scratch: &Path,
     ) -> Result<(Ground, Vec<(Key, String)>), Error> {
-        let (mut known, mut unusable) = (Known::default(), Vec::new());
+        let (mut known, mut unusable, mut failed) = (Known::default(), Vec::new(), BTreeSet::new());
         let mut whole: BTreeSet<Key> = BTreeSet::new();
         loop {
             let usable = self.catalogue().entries().map(|entry| &entry.key).filter(|key| !known.without.contains(*key));
@@ -124,13 +132,16 @@ impl Archive {
                 .filter(|entry| !whole.contains(&entry.key) && !known.without.contains(&entry.key));
             let unread: Vec<&Entry> = unread.collect();
             if unread.is_empty() {
-                return Ok((Ground { known, proven: whole, retained: BTreeMap::new() }, unusable));
+                return Ok((Ground { known, failed, proven: whole, ..Ground::default() }, unusable));
             }
             for entry in unread {
                 match self.require_whole(entry, scratch) {
                     Ok(()) => drop(whole.insert(entry.key.clone())),
                     Err(error) if is_its_own(error.kind()) => {
                         known.without.insert(entry.key.clone());
+                        if error.kind() == Kind::Corrupt {
+                            failed.insert(entry.key.clone());
+                        }
                         unusable.push((entry.key.clone(), reason(&error)));
                     }
                     Err(error) => return Err(error),
@@ -185,11 +196,48 @@ impl Archive {
         let which = Which { cluster: Some(self.folder().to_owned()), layout: Some(self.catalogue().layout) };
         let fresh = Self::open(Arc::clone(&self.store), self.runtime.clone(), &which, Arc::clone(&self.keys))?;
         let doomed: Vec<Key> = plan.retention.deletions().cloned().collect();
-        let ground = Ground { retained: self.retained(&doomed)?, ..plan.ground.clone() };
+        let mut ground = Ground { retained: self.retained(&doomed)?, ..plan.ground.clone() };
+        ground.failed = fresh.failed_again(plan)?;
+        if !plan.retention.asides.is_empty() {
+            // An object may have come since, of which a proof says something after all.
+            ground.superseded = fresh.superseded_proofs()?;
+        }
         let again = RetentionPlan::choose(fresh.catalogue(), policy, &ground, now);
         let (then, now) = (marks(self.catalogue()), marks(fresh.catalogue()));
         let is_untouched = |key: &&Key| then.get(key) == now.get(key);
         Ok(again.deletions().filter(is_untouched).cloned().collect())
+    }
+
+    /// What the plan deletes because it is of no use, and is found so again: a store may have answered wrongly once.
+    fn failed_again(&self, plan: &PrunePlan) -> Result<BTreeSet<Key>, Error> {
+        let is_failed = |decision: &&Decision| decision.verdict == Verdict::Delete(Cause::Failed);
+        let doomed: Vec<&Decision> = plan.retention.decisions.iter().filter(is_failed).collect();
+        if doomed.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let mut failed = match self.catalogue().layout {
+            Layout::Refloat => self.heard()?.failed,
+            _ => BTreeSet::new(),
+        };
+        for Decision { entry, .. } in doomed {
+            match self.require_readable(entry, &plan.scratch) {
+                Err(error) if error.kind() == Kind::Corrupt => drop(failed.insert(entry.key.clone())),
+                Err(error) if !is_its_own(error.kind()) => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(failed)
+    }
+
+    /// Reads of an object what whoever plans with it reads.
+    fn require_readable(&self, entry: &Entry, scratch: &Path) -> Result<(), Error> {
+        if entry.layout != Layout::Refloat {
+            return self.require_whole(entry, scratch);
+        }
+        let opened = self.open_entries(std::iter::once(entry), scratch)?;
+        let Some(Opened::Ours { object, .. }) = opened.get(&entry.key) else { return Ok(()) };
+        let read = object.closing().and_then(|_| object.tables());
+        read.map(drop).map_err(|source| Error::Object { key: entry.key.clone(), source })
     }
 
     /// Deletes in the order of the plan what is in `still`.
@@ -249,9 +297,12 @@ impl Archive {
     pub fn extend_retention(&self, plan: &PrunePlan, until: Timestamp) -> Result<Vec<Extended>, Error> {
         let deleted: BTreeSet<&Key> = plan.retention.deletions().collect();
         let entries = self.catalogue().entries().map(|entry| &entry.key);
+        // Without these nothing can be read: a lockbox has the only copy of its key.
+        let signs = self.catalogue().signs.iter().map(|sign| &sign.key);
         let notes = self.catalogue().notes.iter().map(|note| &note.key);
         let companions = self.catalogue().companions.iter().map(|companion| &companion.key);
-        let kept: Vec<&Key> = entries.chain(notes).chain(companions).filter(|key| !deleted.contains(key)).collect();
+        let kept: Vec<&Key> =
+            entries.chain(signs).chain(notes).chain(companions).filter(|key| !deleted.contains(key)).collect();
         let extending = kept.into_iter().map(async |key| self.extend_one(key, until).await);
         let extending = stream::iter(extending).buffered(HEADS_AT_ONCE);
         let extended: Vec<Option<Extended>> = self.runtime.block_on(extending.collect());

@@ -50,7 +50,8 @@ impl Archive {
         fill: impl FnOnce(&mut Making<'_>) -> Result<(Closing, Option<Tables>), Error>,
     ) -> Result<Option<Written>, Error> {
         let key = self.key(name);
-        let uploader = Uploader::new(Arc::clone(&self.store), key.clone(), Put::if_absent(), PIECES);
+        let Some(put) = self.runtime.block_on(self.put_once(&key))? else { return Ok(None) };
+        let uploader = Uploader::new(Arc::clone(&self.store), key.clone(), put, PIECES);
         let (mut out, sending) = writer(uploader);
         let sending = self.runtime.spawn(sending);
         let made = make(&mut out, &key, header, settings, writing, fill);
@@ -64,6 +65,19 @@ impl Archive {
             // That the store failed is why nothing more could be written to it.
             (Ok(_) | Err(Error::Write { .. }), Err(error)) => Err(error.into()),
             (made, _) => made.map(Some),
+        }
+    }
+
+    /// How to put what is put once. Nothing if it is there, as far as that was looked for: a store that cannot put
+    /// conditionally must not write over it.
+    async fn put_once(&self, key: &Key) -> Result<Option<Put>, Error> {
+        if self.store.abilities().put_if_absent {
+            return Ok(Some(Put::if_absent()));
+        }
+        match self.store.head(key).await {
+            Ok(_) => Ok(None),
+            Err(StoreError { fault: Fault::NotFound, .. }) => Ok(Some(Put::default())),
+            Err(error) => Err(error.into()),
         }
     }
 }

@@ -56,6 +56,11 @@ pub enum Deltas {
 pub struct Ground {
     /// What was learned of its objects: those that cannot be used are in [`Known::without`].
     pub known: Known,
+    /// Of those, the ones that never will be of use: damaged, or not what their place says. What was only not there when
+    /// it was asked for, or is not understood, is not among them.
+    pub failed: BTreeSet<Key>,
+    /// Proofs that say nothing of what is there that others do not say as well.
+    pub superseded: BTreeSet<Key>,
     /// The objects that are proven, to whichever level is asked for.
     pub proven: BTreeSet<Key>,
     /// What keeps objects from being deleted, where the listing does not tell.
@@ -136,6 +141,8 @@ pub enum Block {
     RetainedUntil(Timestamp),
     /// Somebody holds it.
     LegalHold,
+    /// It could not be found, or does not go with others: nothing shows that it is damaged.
+    Unsure,
     /// It is not old enough.
     Grace {
         /// When it will be.
@@ -198,7 +205,7 @@ impl RetentionPlan {
             }
         }
         let order = order(&decisions);
-        let asides = if keeps.has_proven { asides(catalogue, &decisions, policy, now) } else { Vec::new() };
+        let asides = if keeps.has_proven { asides(catalogue, &decisions, policy, ground, now) } else { Vec::new() };
         Self { decisions, asides, strangers: catalogue.strangers.len(), order }
     }
 
@@ -400,6 +407,9 @@ fn verdict(
         return Verdict::Keep(reasons.clone());
     }
     if !ground.known.is_usable(entry) {
+        if !ground.failed.contains(&entry.key) {
+            return blocked(Cause::Failed, Block::Unsure);
+        }
         let until = entry.modified.checked_add(policy.failed_grace).unwrap_or(Timestamp::MAX);
         return if until <= now {
             Verdict::Delete(Cause::Failed)
@@ -454,17 +464,15 @@ fn order(decisions: &[Decision]) -> Vec<usize> {
     deltas
 }
 
-/// Notes whose full goes, or has gone some time ago, and proofs of nothing that stays; what goes with an entry that
-/// goes, and what runs left that died some time ago.
-fn asides(catalogue: &Catalogue, decisions: &[Decision], policy: &Policy, now: Timestamp) -> Vec<Key> {
+/// Notes whose full goes, or has gone some time ago, and proofs that say nothing more; what goes with an entry that goes,
+/// and what runs left that died some time ago.
+fn asides(catalogue: &Catalogue, decisions: &[Decision], policy: &Policy, ground: &Ground, now: Timestamp) -> Vec<Key> {
     let gone = decisions.iter().filter(|decision| decision.verdict.is_delete());
     let gone: BTreeSet<&Key> = gone.map(|decision| &decision.entry.key).collect();
     let notes = catalogue.notes.iter().filter(|note| gone.contains(&note.about));
     let is_old = |modified: Timestamp| modified <= before(now, policy.failed_grace);
     let lone = catalogue.lone_notes().filter(|note| is_old(note.modified));
-    let stays = decisions.iter().filter(|decision| !decision.verdict.is_delete());
-    let oldest = stays.map(|decision| decision.entry.modified).min();
-    let proofs = catalogue.proofs.iter().filter(|proof| oldest.is_some_and(|oldest| proof.modified < oldest));
+    let proofs = catalogue.proofs.iter().filter(|proof| ground.superseded.contains(&proof.key));
     let notes = notes.chain(lone).map(|note| note.key.clone());
     let proofs = proofs.filter(|proof| is_old(proof.modified)).map(|proof| proof.key.clone());
     let companions = catalogue.companions.iter().filter(|companion| gone.contains(&companion.of));

@@ -233,3 +233,37 @@ fn the_history_of_a_key_reads_every_chunk_that_has_it_once() {
     assert_eq!(counts.requests(), OPENING + 1 + DELTAS as u64, "{counts:?}");
     assert!(counts.bytes_read <= OPENING_BYTES + CHUNK_BYTES + DELTAS as u64 * DELTA_BYTES, "{counts:?}");
 }
+
+#[test]
+fn a_header_costs_one_small_read_unless_it_is_long() {
+    let world = World::new();
+    let (store, handle) = (Arc::clone(&world.store) as Arc<dyn Store>, world.runtime.handle().clone());
+    let archive = Archive::open(store, handle, &Which::default(), Arc::new(NoKeys)).unwrap();
+    world.store.take();
+    let objects = 1 + DELTAS as u64;
+    assert!(archive.headers(archive.catalogue().entries()).iter().all(|(_, header)| header.is_ok()));
+    let counts = world.store.take();
+    assert_eq!(counts.requests(), objects, "{counts:?}");
+    assert!(counts.bytes_read <= objects * 4096, "{counts:?}");
+
+    // As that of an object which is encrypted for very many.
+    let entry = archive.catalogue().entries().next().unwrap();
+    let header = archive.headers([entry]).remove(0).1.unwrap();
+    let header = Header { program: "p".repeat(100 << 10), ..header };
+    let mut bytes = Vec::new();
+    let mut writer = ObjectWriter::create(&mut bytes, header.clone(), None, WriteSettings::full()).unwrap();
+    let put = KeyValue {
+        key: b"a",
+        create_revision: Revision(2),
+        mod_revision: Revision(2),
+        version: 1,
+        ..KeyValue::default()
+    };
+    let mut encoded = Vec::new();
+    put.encode(&mut encoded);
+    writer.push(RevKey { main: Revision(2), sub: 0, tombstone: false }, &encoded).unwrap();
+    writer.finish(&Closing::default(), Some(&Tables::default())).unwrap();
+    world.runtime.block_on(world.store.put(&entry.key, bytes.into(), &Put::default())).unwrap();
+    assert_eq!(archive.headers([entry]).remove(0).1.unwrap(), header);
+    assert_eq!(world.store.take().gets, 3);
+}

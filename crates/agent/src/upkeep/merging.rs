@@ -10,28 +10,34 @@ use tokio::time::Instant;
 use crate::home::Home;
 use crate::metrics::{Metrics, SnapshotKind};
 
-/// Makes every delta and full that is due.
+/// Makes every delta and full that is due. What cannot be merged keeps nothing else from it: the first error is told when
+/// all that could be made is.
 pub(super) fn merge(archive: &Archive, home: &Home, policy: &MergePolicy, metrics: &Metrics) -> Result<String, Error> {
     let now = Timestamp::now();
-    let plan = archive.due(policy, now)?;
-    metrics.full_is_due(plan.full.is_some());
-    for merge in &plan.merges {
-        archive.merge(merge, &home.writing(now)?)?;
-    }
-    if let Some(full) = &plan.full {
+    let writing = home.writing(now)?;
+    let merged = archive.merge_due(policy, &writing)?;
+    metrics.full_is_due(merged.full.is_some());
+    let (mut full, mut failed) = (None, merged.failed);
+    if let Some(due) = &merged.full {
         // What was merged just now is part of it.
         let began = Instant::now();
-        let made = archive.make_full(full, &home.writing(now)?);
-        let published = made.is_ok().then_some((full.plan.target.unwrap_or_default().0, now));
+        let made = archive.make_due_full(due, &writing);
+        let published = made.is_ok().then_some((due.plan.target.unwrap_or_default().0, now));
         metrics.snapshot(SnapshotKind::Full, began.elapsed(), published);
-        made?;
-        metrics.full_is_due(false);
+        metrics.full_is_due(made.is_err());
+        match made {
+            Ok(made) => full = made,
+            Err(error) => drop(failed.get_or_insert(error)),
+        }
     }
-    let deltas = match plan.merges.len() {
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    let deltas = match merged.made.len() {
         0 => "nothing was due".into(),
         count => format!("made {count} deltas of smaller ones"),
     };
-    Ok(plan.full.map_or(deltas.clone(), |full| format!("{deltas}, and the full {}", full.into)))
+    Ok(full.map_or(deltas.clone(), |full| format!("{deltas}, and the full {}", full.key)))
 }
 
 /// What stands behind the newest full.

@@ -23,7 +23,11 @@ pub enum Acquire {
 pub struct Gate<'a> {
     store: &'a dyn Store,
     key: Key,
+    /// What is there as well, and has another tag.
+    other: Key,
     fence: Fence,
+    /// Whether the store has shown that it heeds conditions.
+    is_tried: bool,
 }
 
 /// How often one that loses a race tries again.
@@ -37,7 +41,8 @@ impl<'a> Gate<'a> {
         if !(abilities.put_if_absent && abilities.put_if_unchanged) {
             return Err(FenceError::Unable.into());
         }
-        Ok(Self { store, key: Name::Writer.below(folder)?, fence })
+        let (key, other) = (Name::Writer.below(folder)?, Name::Cluster.below(folder)?);
+        Ok(Self { store, key, other, fence, is_tried: false })
     }
 
     /// Becomes the writer.
@@ -56,11 +61,40 @@ impl<'a> Gate<'a> {
                 Step::Wait { holder, until } => self.wait(holder, until, begun + patience).await?,
                 Step::Rest => {}
             }
+            if self.fence.permit(Tick::now()).is_some() {
+                self.try_conditions().await?;
+            }
             if let Some(permit) = self.fence.permit(Tick::now()) {
                 return Ok(permit);
             }
         }
         Err(FenceError::Contended.into())
+    }
+
+    /// Tries once whether the store refuses what it should: some that are spoken to as if they were S3 take conditions and
+    /// ignore them, and then everybody who asks becomes the writer. What such a store writes is what stands there.
+    async fn try_conditions(&mut self) -> Result<(), Error> {
+        let Some(claim) = self.fence.own().filter(|_| !self.is_tried) else { return Ok(()) };
+        self.require_refused(&claim, When::Absent).await?;
+        // A tag that the store gave, and that was never this one's.
+        match self.store.head(&self.other).await.map(|info| info.tag) {
+            Ok(Some(tag)) => self.require_refused(&claim, When::Unchanged(tag)).await?,
+            Ok(None) | Err(StoreError { fault: Fault::NotFound, .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.is_tried = true;
+        Ok(())
+    }
+
+    async fn require_refused(&mut self, claim: &Claim, when: When) -> Result<(), Error> {
+        match self.put(claim, when).await {
+            Err(StoreError { fault: Fault::Exists | Fault::Changed, .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+            Ok(_) => {
+                self.fence.refuse();
+                Err(FenceError::Unable.into())
+            }
+        }
     }
 
     /// Renews the claim if that is due, and gives back what holds then. After an error that is transient it can be

@@ -38,7 +38,7 @@ pub(super) fn head(header: &Header) -> Option<Vec<u8>> {
 }
 
 /// How many bytes the object with this prelude begins with.
-pub(super) fn head_bytes(prelude: &[u8]) -> Result<usize, ObjectError> {
+pub(crate) fn head_bytes(prelude: &[u8]) -> Result<usize, ObjectError> {
     let mut fields = Fields::of(prelude);
     let (magic, format, len) = (fields.array::<8>(), fields.array::<4>(), fields.array::<4>());
     let (Ok(magic), Ok(format), Ok(len)) = (magic, format, len) else {

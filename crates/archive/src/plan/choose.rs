@@ -14,6 +14,7 @@ use super::points::{hole_after, last_named, ranges};
 use super::{Known, Part, PlanError, Remark, RestorePlan, Target, Wanted};
 use crate::catalogue::{Catalogue, History};
 use crate::entry::{Entry, Form, Layout};
+use crate::identity::LineageId;
 use crate::name::FullForm;
 
 impl RestorePlan {
@@ -133,12 +134,18 @@ fn named(candidates: &[Candidate<'_>], name: &str, known: &Known) -> Result<Rest
 
 fn with_lineage_remark(mut plan: RestorePlan, candidates: &[Candidate<'_>], known: &Known) -> RestorePlan {
     let newest = candidates.first().and_then(|candidate| candidate.history.lineage.as_ref());
+    remark_on_lineage(&mut plan, newest, known);
+    plan
+}
+
+/// Remarks on it if `plan` is of another lineage than the `newest`, instead of what was remarked on that before.
+pub(crate) fn remark_on_lineage(plan: &mut RestorePlan, newest: Option<&LineageId>, known: &Known) {
+    plan.remarks.retain(|remark| !matches!(remark, Remark::OlderLineage { .. }));
     if let Some(newest) = newest.filter(|newest| plan.base.lineage.as_ref() != Some(newest)) {
         let parent = known.parents.get(newest).filter(|parent| plan.base.lineage.as_ref() == Some(&parent.lineage));
         let left_at = parent.map(|parent| parent.revision);
         plan.remarks.push(Remark::OlderLineage { newest: newest.clone(), left_at });
     }
-    plan
 }
 
 /// The plan that leads to `target` within one history.

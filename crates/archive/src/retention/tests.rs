@@ -119,6 +119,10 @@ fn what_was_merged_goes_once_the_merged_one_is_proven() {
 fn what_cannot_be_used_takes_no_slot_and_goes_after_a_while() {
     let mut ground = proven_but(THREE, &["0-300"]);
     ground.known.without.insert(key(0, "0-300"));
+    // Nothing shows yet that it is damaged.
+    let plan = RetentionPlan::choose(&catalogue(THREE), &policy(&[Rule::Number(1)]), &ground, moment(10_000_000));
+    assert_eq!(verdict_of(&plan, "0-300"), Verdict::Blocked(Cause::Failed, Block::Unsure));
+    ground.failed.insert(key(0, "0-300"));
     let plan = RetentionPlan::choose(&catalogue(THREE), &policy(&[Rule::Number(1)]), &ground, moment(400));
     let until = moment(300) + Policy::default().failed_grace;
     assert_eq!(verdict_of(&plan, "0-300"), Verdict::Blocked(Cause::Failed, Block::Grace { until }));
@@ -157,7 +161,9 @@ fn notes_and_proofs_go_with_what_they_tell_of() {
     other("c/readme".into(), 1);
     let archive = Catalogue::of_listing("c", &listed);
     let late = 8 * 24 * 3600;
-    let ground = proven_but("0-100 0-200", &[]);
+    let superseded = [format!("c/{lineage}/proof/20261101T000000Z-00000001.json")];
+    let superseded = superseded.into_iter().map(|key| Key::parse(key).unwrap()).collect();
+    let ground = Ground { superseded, ..proven_but("0-100 0-200", &[]) };
     let plan = RetentionPlan::choose(&archive, &policy(&[Rule::Number(1)]), &ground, moment(late));
     let gone: Vec<&str> = plan.deletions().map(Key::as_str).collect();
     assert_eq!(

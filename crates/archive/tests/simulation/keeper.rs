@@ -10,13 +10,13 @@ use archive::name::{Name, ProofName};
 use archive::proof::{Evidence, Item, Level, ObjectDigest, Proof};
 use archive::retention::Ground;
 use archive::sealing::NoKeys;
-use archive::{Error, LineageId, MergePlan, Object, RetentionPlan};
+use archive::{Error, LineageId, Object, RetentionPlan};
 use etcd_data::database::RevisionRange;
 use etcd_data::{Database, Kind, Tables};
 use rand::Rng;
 use store::{Key, Put};
 
-use crate::world::{Post, World, cluster, learn, writing};
+use crate::world::{Post, World, cluster, writing};
 
 pub(crate) struct Keeper {
     post: Post,
@@ -52,7 +52,7 @@ impl Keeper {
         if let Err(error) = done {
             let is_excused = matches!(error.kind(), Kind::Unavailable | Kind::Denied | Kind::Missing);
             // What it has planned with is no longer so.
-            let is_outdated = matches!(error, Error::Contradiction(_));
+            let is_outdated = matches!(error, Error::Contradiction(_) | Error::NothingLeft { .. });
             assert!(is_excused || is_outdated, "{error}: {error:?}\n{}", world.listing());
         }
         if self.post.network.is_dead() {
@@ -64,8 +64,7 @@ impl Keeper {
         let archive = world.open(&self.post.store)?;
         match world.random.random_range(0..3) {
             0 => {
-                let known = learn(&archive)?;
-                let plan = MergePlan::choose(archive.catalogue(), &world.merge_policy, &known, world.now());
+                let plan = archive.due(&world.merge_policy, world.now())?;
                 if !plan.is_empty() {
                     self.job = Some(Job::Merging {
                         archive: Box::new(archive),
@@ -89,21 +88,18 @@ impl Keeper {
         mut full: Option<Box<NewFull>>,
     ) -> Result<(), Error> {
         let context = world.writing();
-        let made = match (merges.pop_front(), full.take_if(|_| merges.is_empty())) {
+        match (merges.pop_front(), full.take_if(|_| merges.is_empty())) {
             (Some(merge), later) => {
                 full = full.or(later);
                 let made = archive.merge(&merge, &writing(&context))?;
                 world.told.merges += u64::from(made.written.is_some());
-                made
             }
             (None, Some(new)) => {
-                let made = archive.make_full(&new, &writing(&context))?;
-                world.told.made_fulls += u64::from(made.written.is_some());
-                made
+                let made = archive.make_due_full(&new, &writing(&context))?;
+                world.told.made_fulls += u64::from(made.is_some_and(|made| made.written.is_some()));
             }
             (None, None) => return Ok(()),
-        };
-        drop(made);
+        }
         if !merges.is_empty() || full.is_some() {
             self.job = Some(Job::Merging { archive, merges, full });
         }
@@ -142,7 +138,7 @@ impl Keeper {
     }
 
     fn plan_to_retire(&mut self, world: &mut World, archive: &Archive) -> Result<(), Error> {
-        let known = learn(archive)?;
+        let known = archive.known_by_headers()?;
         let recorded = archive.proven()?;
         assert!(recorded.set_aside.is_empty() || !recorded.set_aside.iter().any(|(_, why)| why.contains("damaged")));
         let proven = archive.proven_objects(&recorded.proven, Level::Sound)?;

@@ -55,7 +55,7 @@ use rand::Rng;
 use tokio::runtime::Handle;
 
 use keeper::Keeper;
-use world::{Post, Told, World, cluster, learn};
+use world::{Post, Told, World, cluster};
 use writer::Writer;
 
 const SEEDS: u64 = 2000;
@@ -178,7 +178,7 @@ fn finish(mut world: World, writers: &[Writer], keepers: &[Keeper], reader: Read
     }
     if let Some(archive) = world.truth() {
         let store = archive.store().clone();
-        let known = learn(&archive).unwrap();
+        let known = archive.known_by_headers().unwrap();
         for entry in archive.catalogue().entries() {
             let bytes = world.runtime.block_on(store.get(&entry.key, 0..1 << 30)).unwrap();
             let object = Object::open(entry.key.as_str(), std::sync::Arc::new(bytes), &NoKeys).unwrap();

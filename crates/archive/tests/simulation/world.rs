@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archive::archive::{Archive, Which};
-use archive::fence::{Claim, Reigns};
+use archive::fence::Claim;
 use archive::identity::ClusterUid;
 use archive::object::read_header;
-use archive::plan::{Known, Remark, Wanted};
+use archive::plan::{Remark, Wanted};
 use archive::point::{At, Covered};
 use archive::publish::Writing;
 use archive::retention::{Deltas, Policy, Rule};
@@ -391,36 +391,4 @@ impl World {
 /// How an actor writes.
 pub(crate) fn writing((now, scratch): &(Timestamp, PathBuf)) -> Writing<'_> {
     Writing { now: *now, scratch, archive_key: None }
-}
-
-/// What headers tell that names do not: who was allowed to write what, and when it was seen.
-pub(crate) fn learn(archive: &Archive) -> Result<Known, Error> {
-    let mut known = Known::default();
-    for history in &archive.catalogue().histories {
-        let mut headers = BTreeMap::new();
-        for (entry, header) in archive.headers(history.fulls().iter().chain(history.deltas())) {
-            match header {
-                Ok(header) => {
-                    headers.insert(entry.key.clone(), header);
-                }
-                Err(error) if error.kind() == etcd_data::Kind::Missing => {
-                    known.without.insert(entry.key.clone());
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        let reigns = Reigns::of(headers.values());
-        for (key, header) in headers {
-            known.seen.insert(key.clone(), header.seen.1);
-            match reigns.authority(&header) {
-                Some(range) => {
-                    known.counts_until.insert(key, range.to);
-                }
-                None => {
-                    known.without.insert(key);
-                }
-            }
-        }
-    }
-    Ok(known)
 }

@@ -1,0 +1,260 @@
+//! What pruning leaves alone because it may only have been misunderstood: what was not there when it was asked for, what is
+//! of a newer format, what was read wrongly once; and what nothing can replace.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
+
+#[path = "own_archives/world.rs"]
+mod world;
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use archive::archive::Archive;
+use archive::copy_plan::Selection;
+use archive::proof::{Evidence, Item, Level, ObjectDigest, Refutation};
+use archive::prune::{Gone, PrunePlan};
+use archive::retention::{Block, Cause, Rule, Verdict};
+use archive::{At, Object, Policy};
+use async_trait::async_trait;
+use bytes::Bytes;
+use jiff::{SignedDuration, Timestamp};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use store::{Abilities, Fault, Info, Key, Listing, Memory, Page, Part, Put, Retention, Store, StoreError, Tag, Upload};
+use world::{World, moment};
+
+/// What a store answers of one object, though it is as it always was.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Mood {
+    Well,
+    /// As if its volume were away.
+    Away,
+    Garbled,
+}
+
+/// A store that may be in a bad mood about one object.
+#[derive(Debug)]
+struct Moody {
+    inner: Arc<dyn Store>,
+    about: Key,
+    mood: Mutex<Mood>,
+}
+
+impl Moody {
+    fn becomes(&self, mood: Mood) {
+        *self.mood.lock().unwrap() = mood;
+    }
+}
+
+#[async_trait]
+impl Store for Moody {
+    fn place(&self) -> &str {
+        self.inner.place()
+    }
+
+    fn abilities(&self) -> Abilities {
+        self.inner.abilities()
+    }
+
+    async fn put(&self, key: &Key, bytes: Bytes, put: &Put) -> Result<Tag, StoreError> {
+        self.inner.put(key, bytes, put).await
+    }
+
+    async fn get(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StoreError> {
+        let mood = *self.mood.lock().unwrap();
+        let bytes = self.inner.get(key, range).await?;
+        match mood {
+            Mood::Away if *key == self.about => Err(Fault::NotFound.at("reading", self.place(), Some(key))),
+            Mood::Garbled if *key == self.about => Ok(bytes.iter().map(|byte| byte ^ 1).collect::<Vec<_>>().into()),
+            _ => Ok(bytes),
+        }
+    }
+
+    async fn head(&self, key: &Key) -> Result<Info, StoreError> {
+        self.inner.head(key).await
+    }
+
+    async fn list(&self, listing: &Listing) -> Result<Page, StoreError> {
+        self.inner.list(listing).await
+    }
+
+    async fn delete(&self, keys: &[Key]) -> Vec<Result<(), StoreError>> {
+        self.inner.delete(keys).await
+    }
+
+    async fn begin(&self, key: &Key, put: &Put) -> Result<Upload, StoreError> {
+        self.inner.begin(key, put).await
+    }
+
+    async fn put_part(&self, upload: &Upload, index: u32, bytes: Bytes) -> Result<Part, StoreError> {
+        self.inner.put_part(upload, index, bytes).await
+    }
+
+    async fn complete(&self, upload: &Upload, parts: &[Part], put: &Put) -> Result<Tag, StoreError> {
+        self.inner.complete(upload, parts, put).await
+    }
+
+    async fn abort(&self, upload: &Upload) -> Result<(), StoreError> {
+        self.inner.abort(upload).await
+    }
+
+    async fn uploads(&self, prefix: &str) -> Result<Vec<Upload>, StoreError> {
+        self.inner.uploads(prefix).await
+    }
+
+    async fn retain(&self, key: &Key, retention: Retention) -> Result<(), StoreError> {
+        self.inner.retain(key, retention).await
+    }
+}
+
+/// Two fulls with a chain from one to the other and on, copied and so proven.
+fn world() -> (World, Arc<dyn Store>) {
+    let world = World::new(&mut StdRng::seed_from_u64(9), 60);
+    let mut follows = world.write(0, 20, None);
+    for from in [21, 41] {
+        follows = world.write(from, from + 19, Some(follows));
+    }
+    world.write(0, 40, None);
+    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let archive = world.open();
+    let there = archive.copy_target(Arc::clone(&store)).unwrap();
+    let plan = archive.plan_copy(&there, &Selection::All, None);
+    archive.copy(&there, &plan, false, moment(60)).unwrap();
+    (world, store)
+}
+
+fn named(archive: &Archive, part: &str) -> Key {
+    archive.catalogue().entries().find(|entry| entry.key.as_str().contains(part)).unwrap().key.clone()
+}
+
+/// Rules that keep all, so that whatever goes is taken for damaged.
+fn policy() -> Policy {
+    Policy { failed_grace: SignedDuration::ZERO, ..Policy::default() }
+}
+
+fn verdict(plan: &PrunePlan, key: &Key) -> Verdict {
+    plan.retention.decisions.iter().find(|one| one.entry.key == *key).unwrap().verdict.clone()
+}
+
+fn moody(store: &Arc<dyn Store>, about: &Key) -> (Arc<Moody>, Arc<dyn Store>) {
+    let moody = Moody { inner: Arc::clone(store), about: about.clone(), mood: Mutex::new(Mood::Well) };
+    let moody = Arc::new(moody);
+    (Arc::clone(&moody), moody)
+}
+
+fn later() -> Timestamp {
+    Timestamp::now() + SignedDuration::from_hours(24 * 30)
+}
+
+#[test]
+fn what_is_not_there_when_it_is_asked_for_is_not_deleted() {
+    let (world, store) = world();
+    let key = named(&world.open_at(&store), "/full/00000000000000000020-");
+    let (moody, store) = moody(&store, &key);
+    moody.becomes(Mood::Away);
+    let archive = world.open_at(&store);
+    let plan = archive.plan_prune(&policy(), later(), world.scratch.path()).unwrap();
+    assert_eq!(verdict(&plan, &key), Verdict::Blocked(Cause::Failed, Block::Unsure), "{}", plan.retention);
+    archive.prune(&plan, &policy(), later()).unwrap();
+    moody.becomes(Mood::Well);
+    world.require_at(&store, &At::Revision(etcd_data::Revision(30)), 30);
+}
+
+#[test]
+fn what_was_read_wrongly_once_is_not_deleted() {
+    let (world, store) = world();
+    let key = named(&world.open_at(&store), "/full/00000000000000000020-");
+    let (moody, store) = moody(&store, &key);
+    moody.becomes(Mood::Garbled);
+    let archive = world.open_at(&store);
+    let plan = archive.plan_prune(&policy(), later(), world.scratch.path()).unwrap();
+    assert_eq!(verdict(&plan, &key), Verdict::Delete(Cause::Failed), "{}", plan.retention);
+    moody.becomes(Mood::Well);
+    let pruned = archive.prune(&plan, &policy(), later()).unwrap();
+    assert!(matches!(pruned.objects[..], [(ref gone, Gone::Changed)] if *gone == key), "{pruned:?}");
+    world.require_at(&store, &At::Revision(etcd_data::Revision(30)), 30);
+
+    // What is read wrongly each time is damaged.
+    moody.becomes(Mood::Garbled);
+    let pruned = archive.prune(&plan, &policy(), later()).unwrap();
+    assert!(matches!(pruned.objects[..], [(ref gone, Gone::Deleted)] if *gone == key), "{pruned:?}");
+}
+
+#[test]
+fn nothing_is_deleted_where_something_is_of_a_newer_format() {
+    let (world, store) = world();
+    let key = named(&world.open_at(&store), "/full/00000000000000000020-");
+    world.runtime.block_on(async {
+        let mut bytes = store.get(&key, 0..1 << 30).await.unwrap().to_vec();
+        bytes[8] = 2;
+        store.put(&key, bytes.into(), &Put::default()).await.unwrap();
+    });
+    let error = world.open_at(&store).plan_prune(&policy(), later(), world.scratch.path()).unwrap_err();
+    assert!(matches!(&error, archive::Error::Undecided { key: undecided, .. } if *undecided == key), "{error}");
+}
+
+#[test]
+fn what_nothing_can_replace_is_kept_for_longer_too() {
+    let (mut world, store) = world();
+    world.store = Arc::clone(&store);
+    world.encrypt();
+    let archive = world.open();
+    let plan = archive.plan_prune(&policy(), later(), world.scratch.path()).unwrap();
+    let extended = archive.extend_retention(&plan, moment(10_000_000)).unwrap();
+    let signs: Vec<&Key> = archive.catalogue().signs.iter().map(|sign| &sign.key).collect();
+    assert!(signs.len() == 3, "{signs:?}");
+    for sign in signs {
+        assert!(extended.iter().any(|(key, result)| key == sign && result.is_ok()), "{sign}");
+    }
+}
+
+#[test]
+fn proofs_of_what_is_gone_go_and_everything_stays_proven_as_it_was() {
+    for seed in 0..10 {
+        let mut random = StdRng::seed_from_u64(seed);
+        let (world, store) = world();
+        let archive = world.open_at(&store);
+        let digest = |key: &Key| {
+            let bytes = world.runtime.block_on(store.get(key, 0..1 << 30)).unwrap();
+            ObjectDigest(Object::open("it", Arc::new(bytes), &archive::sealing::NoKeys).unwrap().digest())
+        };
+        let objects: Vec<(String, ObjectDigest)> = archive
+            .catalogue()
+            .entries()
+            .map(|entry| (archive.name_of(&entry.key).to_owned(), digest(&entry.key)))
+            .collect();
+        for round in 0..12 {
+            let time = moment(100 + round);
+            let (object, digest) = objects[random.random_range(0..objects.len())].clone();
+            let gone = format!("{}/delta/0/{:020}-{:020}.delta", world.lineage, round + 2, round + 2);
+            let evidence = Evidence::Sound { records: 1 };
+            let mut items = vec![Item { object: gone, digest, time, evidence: evidence.clone() }];
+            match random.random_range(0..3) {
+                0 => {}
+                1 => items.push(Item { object, digest, time, evidence }),
+                _ => {
+                    let refuted = Refutation { object, digest, time, finding: "gone bad".into() };
+                    archive.refute(&world.lineage, &[refuted], time).unwrap();
+                }
+            }
+            archive.record(&world.lineage, &items, time).unwrap();
+        }
+        let levels = || {
+            let archive = world.open_at(&store);
+            let recorded = archive.proven().unwrap();
+            let proven = archive.proven_objects(&recorded.proven, Level::Sealed).unwrap();
+            proven.into_iter().map(|(key, item)| (key, item.evidence.level())).collect::<Vec<_>>()
+        };
+        let (before, archive) = (levels(), world.open_at(&store));
+        let policy = Policy { rules: vec![Rule::Window(SignedDuration::from_hours(24 * 365))], ..policy() };
+        let plan = archive.plan_prune(&policy, later(), world.scratch.path()).unwrap();
+        archive.prune(&plan, &policy, later()).unwrap();
+        let (there, was) = (world.open_at(&store).catalogue().proofs.len(), archive.catalogue().proofs.len());
+        if before.iter().any(|(key, _)| key.as_str().contains("/full/")) {
+            assert!(there < was, "seed {seed}: {there} of {was}\n{}", plan.retention);
+        }
+        let stays: Vec<Key> = world.open_at(&store).catalogue().entries().map(|entry| entry.key.clone()).collect();
+        let expected: Vec<_> = before.into_iter().filter(|(key, _)| stays.contains(key)).collect();
+        assert_eq!(levels(), expected, "seed {seed}");
+    }
+}
