@@ -74,7 +74,9 @@ impl<'a> Gate<'a> {
     /// Tries once whether the store refuses what it should: some that are spoken to as if they were S3 take conditions and
     /// ignore them, and then everybody who asks becomes the writer. What such a store writes is what stands there.
     async fn try_conditions(&mut self) -> Result<(), Error> {
-        let Some(claim) = self.fence.own().filter(|_| !self.is_tried) else { return Ok(()) };
+        let Some(own) = self.fence.own().filter(|_| !self.is_tried) else { return Ok(()) };
+        // As good a claim with other bytes: where the answer to a put is lost, it is known by them whether it was carried out.
+        let claim = Claim { renewed: Timestamp::UNIX_EPOCH, ..own };
         self.require_refused(&claim, When::Absent).await?;
         // A tag that the store gave, and that was never this one's.
         match self.store.head(&self.other).await.map(|info| info.tag) {
