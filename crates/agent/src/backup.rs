@@ -63,6 +63,7 @@ impl BackupPlan {
         let me = Candidate {
             cluster: home.cluster.clone(),
             holder: self.holder.clone(),
+            serves: None,
             instance: Instance(rand::random()),
         };
         let folder = home.folder();

@@ -1,4 +1,4 @@
-//! The care of a cluster: defragmentation, alarms, learners, the URLs of peers, and a member in place of another.
+//! The care of a cluster: defragmentation, alarms, learners, and the URLs of peers.
 //!
 //! Each turn looks at the whole cluster, decides, and does the first thing that is to be done; the next turn looks again. So
 //! nothing is done on what was true before, and a member that falls ill stops everything that needs all to be healthy. One
@@ -8,7 +8,6 @@ mod act;
 mod cluster;
 pub(crate) mod observe;
 mod plan;
-mod replace;
 pub mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +21,6 @@ use observe::Members;
 
 pub use cluster::{ClusterSeen, MemberSeen};
 pub use plan::{Because, Note, Plan, Step, plan};
-pub use replace::{NotReplaced, Replaced, replace};
 
 /// So long a member is left alone after it was defragmented for its waste, and the cluster after its space was relieved.
 const REST: SignedDuration = SignedDuration::from_hours(1);

@@ -7,7 +7,7 @@
 //! - [`line`], [`segment`]: whole revisions out of a watch, gathered until they are sealed
 //! - [`told`]: what a watch does not give
 //! - [`sealer`], [`spool`], [`deliver`]: on this machine's disk until the store has it, read back
-//! - [`session`]: from the right to write to its loss
+//! - [`session`]: from the right to write to its loss; [`meanwhile`]: what is captured while it is waited for
 //! - [`progress`]: what is told of all that; [`order`]: what can be asked for
 
 pub mod base;
@@ -16,6 +16,7 @@ pub mod deliver;
 pub mod etcd;
 pub mod line;
 pub mod live;
+mod meanwhile;
 pub mod order;
 pub mod progress;
 pub mod resume;
@@ -28,20 +29,21 @@ pub mod told;
 use std::sync::Arc;
 use std::time::Duration;
 
-use archive::Error;
 use archive::error::in_one_line;
+use archive::{Epoch, Error};
 use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use crate::follow::live::Live;
+use crate::follow::meanwhile::Learned;
 use crate::follow::order::Order;
 use crate::follow::progress::{Doing, Progress};
-use crate::follow::session::{End, Session};
+use crate::follow::session::{End, Session, SessionError};
 use crate::follow::spool::Spool;
 use crate::home::Home;
 use crate::pen::Right;
-use crate::stop::Stop;
+use crate::stop::{Stop, Stopper};
 
 /// When what is sealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,17 +115,19 @@ impl Follower {
         // Whoever has followed a cluster until it became another, knows that this one takes its place.
         let mut replaces = self.replaces;
         while !stop.is_told() {
-            if self.wait_for_something_to_write(&mut orders, &mut stop).await.is_none() {
-                return;
-            }
-            let Some(epoch) = self.wait_for_right(&mut orders, &mut stop).await else { return };
+            let (epoch, learned) = self.wait_to_write(&mut orders, &mut stop).await;
+            let Some(epoch) = epoch else { return };
+            replaces |= learned.replaces;
             // What is under way then is in the spool, or done anew.
             let begun = tokio::select! {
-                begun = Session::begin(&self, epoch, replaces) => begun,
+                begun = self.begin(epoch, replaces) => begun,
                 () = stop.told() => return,
             };
             let end = match begun {
-                Ok(session) => {
+                Ok(mut session) => {
+                    if learned.lacks_full {
+                        session.owes_full();
+                    }
                     (pause, replaces) = (PAUSE, self.replaces);
                     session.run(&self, &mut orders, &mut stop).await
                 }
@@ -143,6 +147,38 @@ impl Follower {
                 }
             }
         }
+    }
+
+    /// Waits until there is something to write, and the right to write is ours. What can be captured meanwhile is, and sealed
+    /// by then. Nothing if it is time to stop.
+    async fn wait_to_write(&mut self, orders: &mut mpsc::Receiver<Order>, stop: &mut Stop) -> (Option<Epoch>, Learned) {
+        let enough = Stopper::default();
+        let meanwhile = self.meanwhile();
+        let capturing = async {
+            match meanwhile {
+                Some(meanwhile) => meanwhile.capture_meanwhile(enough.stop_signal()).await,
+                None => Learned::default(),
+            }
+        };
+        let waiting = async {
+            let is_there = self.wait_for_something_to_write(orders, stop).await;
+            let epoch = match is_there {
+                Some(()) => self.wait_for_right(orders, stop).await,
+                None => None,
+            };
+            enough.stop();
+            epoch
+        };
+        tokio::join!(waiting, capturing)
+    }
+
+    /// Begins to write.
+    async fn begin(&self, epoch: Epoch, replaces: bool) -> Result<Session, SessionError> {
+        // Somebody may have been taken away while this one stood by.
+        if let Err(error) = self.home.look_at_key_again(Timestamp::now()).await {
+            tracing::warn!(why = in_one_line(&error), "the key is written with as before");
+        }
+        Session::begin(self, epoch, replaces).await
     }
 
     /// Waits until there is something to write, and where. Nothing if it is time to stop.
@@ -170,7 +206,9 @@ impl Follower {
         if self.spool.fill().borrow().objects == 0 {
             let no_etcd = |why| (Doing::WaitingForEtcd, why);
             let sight = self.live.look().await.map_err(|trouble| no_etcd(trouble.to_string()))?;
-            choose::choose(&sight, None, None).map_err(|nobody| no_etcd(nobody.to_string()))?;
+            let chosen = choose::choose(&sight, None, None);
+            self.progress.tell(|told| told.sight = Some(sight));
+            chosen.map_err(|nobody| no_etcd(nobody.to_string()))?;
         }
         let ready = async {
             self.home.require().await?;
@@ -189,15 +227,18 @@ impl Follower {
     }
 
     /// Waits until the right to write is ours. Nothing if it is time to stop.
-    async fn wait_for_right(&mut self, orders: &mut mpsc::Receiver<Order>, stop: &mut Stop) -> Option<archive::Epoch> {
+    async fn wait_for_right(&mut self, orders: &mut mpsc::Receiver<Order>, stop: &mut Stop) -> Option<Epoch> {
         loop {
             let why = match &*self.right.borrow_and_update() {
                 right @ Right::Ours(_) => match right.permit() {
                     Some(permit) => return Some(permit.epoch()),
                     None => "the right to write is being renewed".to_owned(),
                 },
-                Right::Theirs { holder, epoch } => {
+                Right::Theirs { holder, epoch, .. } => {
                     self.progress.stands_by(holder, *epoch);
+                    if self.spool.last().is_some_and(|(last, _)| last.header.epoch < *epoch) {
+                        self.spool.forget_last();
+                    }
                     format!("{holder} writes, and this one stands by")
                 }
                 Right::Untold { why } => {

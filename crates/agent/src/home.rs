@@ -1,21 +1,23 @@
 //! The archive that the agent writes, and what reaches it.
 
 mod memory;
+mod writing_key;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use archive::about::ClusterNote;
 use archive::archive::{Archive, Which};
 use archive::catalogue::PickError;
-use archive::encryption::{KeyError, Keyring, Lockboxes, Recipient, WritingKey};
+use archive::encryption::{KeyError, Keyring, Recipient, WritingKey};
 use archive::error::in_one_line;
 use archive::fence::FenceError;
 use archive::founding::{cluster_at, found_cluster};
-use archive::header::{FORMAT, PROGRAM};
+use archive::header::{FORMAT, Header, PROGRAM};
 use archive::identity::ClusterUid;
 use archive::publish::Writing;
+use archive::remembered::Remembered;
 use archive::sealing::NoKeys;
 use archive::{Cluster, Epoch, Error};
 use etcd_data::Kind;
@@ -56,7 +58,10 @@ pub struct Home {
     /// What the store is asked.
     pub asked: Arc<Counting>,
     recipients: Arc<[Recipient]>,
-    archive_key: Arc<OnceLock<Option<WritingKey>>>,
+    /// What new objects are encrypted with, once that was found out.
+    archive_key: Arc<Mutex<Option<Option<WritingKey>>>>,
+    /// The headers of what was there when it was opened before.
+    remembered: Arc<Remembered>,
     runtime: Handle,
 }
 
@@ -108,6 +113,7 @@ impl Home {
             asked,
             recipients: recipients.into(),
             archive_key: Arc::default(),
+            remembered: Arc::default(),
             runtime: Handle::current(),
         }
     }
@@ -166,20 +172,6 @@ impl Home {
         }
     }
 
-    /// Finds out what new objects are encrypted with, if they are to be.
-    pub async fn be_ready_to_write(&self, now: Timestamp) -> Result<(), Error> {
-        if self.archive_key.get().is_some() {
-            return Ok(());
-        }
-        let folder = self.folder();
-        let lockboxes =
-            Lockboxes { store: &*self.store, folder: &folder, cluster: &self.cluster, keyring: &self.keyring };
-        let key = lockboxes.to_go_on(&self.recipients, now).await?;
-        // Whoever was faster has one that is as good.
-        self.archive_key.get_or_init(|| key);
-        Ok(())
-    }
-
     /// The epoch of whoever wrote its end: what a later one writes counts only with a higher one. `writer.json` tells that too,
     /// but it may be lost, and copies have none.
     pub async fn highest_epoch(&self) -> Result<Epoch, Error> {
@@ -197,6 +189,7 @@ impl Home {
         let which = Which { cluster: Some(self.cluster.name.clone()), layout: Some(archive::Layout::Refloat) };
         let mut archive = Archive::open(Arc::clone(&self.store), self.runtime.clone(), &which, Arc::new(NoKeys))?;
         archive.unlock_with(Arc::clone(&self.keyring));
+        archive.remember_with(Arc::clone(&self.remembered));
         Ok(archive)
     }
 
@@ -209,14 +202,19 @@ impl Home {
         blocking(move || work(&home.open()?, &home)).await
     }
 
-    /// The key that new objects are encrypted with, if they are to be and that was found out.
-    pub fn archive_key(&self) -> Option<&WritingKey> {
-        self.archive_key.get()?.as_ref()
+    /// It for whoever cannot ask the store what new objects are encrypted with, and goes on after `before`: in the open, if
+    /// that is, and nobody is named to encrypt for. Nothing if that does not show.
+    pub fn going_on_after(&self, before: &Header) -> Option<Self> {
+        if self.known_key().is_some() {
+            return Some(self.clone());
+        }
+        let is_open = before.encryption.is_none() && self.recipients.is_empty();
+        is_open.then(|| Self { archive_key: Arc::new(Mutex::new(Some(None))), ..self.clone() })
     }
 
     /// How its objects are written at `now`.
     pub fn writing(&self, now: Timestamp) -> Result<Writing<'_>, KeyError> {
-        let archive_key = self.archive_key.get().ok_or(KeyError::NotYet)?.clone();
+        let archive_key = self.known_key().clone().ok_or(KeyError::NotYet)?;
         Ok(Writing { now, scratch: &self.scratch, archive_key })
     }
 }
@@ -240,10 +238,12 @@ pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send 
 mod tests {
     use std::collections::BTreeSet;
 
+    use archive::LineageId;
     use futures::future::join_all;
     use store::{Key, Memory as InMemory, Put};
 
     use super::*;
+    use crate::follow::base::BasePlan;
 
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -290,13 +290,21 @@ mod tests {
         let store = Arc::new(InMemory::new());
         let cluster = Home::find(site(&store), NOW).await.unwrap().cluster;
         let recipients = vec![Recipient::age(AGE).unwrap()];
-        let home = Home::at(Site { recipients, ..site(&store) }, cluster);
+        let site = Site { recipients, ..site(&store) };
+        let home = Home::at(site.clone(), cluster.clone());
         assert!(matches!(home.writing(NOW), Err(KeyError::NotYet)));
         home.be_ready_to_write(NOW).await.unwrap();
         assert!(home.writing(NOW).unwrap().archive_key.is_some());
 
+        // Nor is it known to whoever goes on without the store.
+        let plan = BasePlan { member: 1, etcd_cluster: 2, lineage: LineageId::new(NOW, 1), epoch: Epoch(3) };
+        let in_the_open = plan.header(&home.cluster, NOW);
+        let (without_key, nobody) = (Home::at(site.clone(), cluster.clone()), Home::at(self::site(&store), cluster));
+        assert!(without_key.going_on_after(&in_the_open).is_none());
+        assert!(nobody.going_on_after(&in_the_open).unwrap().writing(NOW).unwrap().archive_key.is_none());
+
         // Nor does anybody who was not told for whom go on with it in the open.
-        let forgotten = Home::find(site(&store), NOW).await;
+        let forgotten = Home::find(self::site(&store), NOW).await;
         assert!(matches!(forgotten, Err(Error::Key(KeyError::ForWhom { recipients })) if recipients.len() == 1));
     }
 

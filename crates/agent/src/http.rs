@@ -9,6 +9,7 @@
 //! `localhost` only.
 
 mod error;
+mod forward;
 mod guard;
 mod limits;
 mod listener;
@@ -22,6 +23,7 @@ mod token;
 pub(crate) mod validity;
 
 pub use error::HttpError;
+pub use forward::Forward;
 pub use guard::Guard;
 pub use limits::Limits;
 pub use listener::Listener;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use archive::Error;
 use archive::error::in_one_line;
-use archive::fence::{Acquire, Candidate, Fence, FenceError, Gate, Permit, Terms, Tick};
+use archive::fence::{Acquire, Candidate, Claim, Fence, FenceError, Gate, Permit, Terms, Tick};
 use archive::identity::Epoch;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -32,6 +32,8 @@ pub enum Right {
         holder: String,
         /// Their epoch.
         epoch: Epoch,
+        /// Where they are reached, if they were told.
+        serves: Option<String>,
     },
     /// It cannot be told, because the store does not answer.
     Untold {
@@ -133,7 +135,7 @@ async fn hold(
             match end {
                 Ok(()) => {}
                 Err(Error::Fence(FenceError::Held { holder, .. })) => {
-                    tell(&told, Right::Theirs { holder: holder.holder, epoch: holder.epoch });
+                    tell(&told, theirs(*holder));
                 }
                 Err(Error::Fence(lost)) => break Some(lost),
                 Err(error) => {
@@ -153,7 +155,7 @@ async fn hold(
             continue;
         };
         match lost {
-            FenceError::Lost { by } => tell(&told, Right::Theirs { holder: by.holder, epoch: by.epoch }),
+            FenceError::Lost { by } => tell(&told, theirs(*by)),
             FenceError::Unable => {
                 tell(&told, Right::Untold { why: lost.to_string() });
                 return Err(lost.into());
@@ -168,6 +170,11 @@ async fn hold(
             lost => tell(&told, Right::Untold { why: lost.to_string() }),
         }
     }
+}
+
+fn theirs(claim: Claim) -> Right {
+    let Claim { holder, epoch, serves, .. } = claim;
+    Right::Theirs { holder, epoch, serves }
 }
 
 /// Waits, and tells whether it was told to stop meanwhile.

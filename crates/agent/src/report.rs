@@ -159,7 +159,7 @@ impl Heard {
     fn recoverable(&self, now: Timestamp, rhythm: &Rhythm) -> Recoverable {
         let until = self.sealed_until();
         let allowed = SignedDuration::try_from(rhythm.seal_after).unwrap_or_default() + LATENESS;
-        let trouble = self.standing.trouble.as_ref().map(|trouble| trouble.what.as_str());
+        let trouble = self.standing.in_the_way().map(|trouble| trouble.what);
         let (verdict, why_not) = match until {
             // What it sealed itself, as long as it was the one, tells nothing of now.
             _ if self.standing.doing == Doing::StandingBy => {
@@ -170,7 +170,7 @@ impl Heard {
                 (Verdict::Unknown, Some("the agent has just begun".into()))
             }
             None if self.standing.doing == Doing::WaitingForStore => {
-                (Verdict::Unknown, Some(trouble.unwrap_or("the store is waited for").to_owned()))
+                (Verdict::Unknown, Some(trouble.unwrap_or_else(|| "the store is waited for".into())))
             }
             None => (Verdict::No, Some("nothing is in the archive yet".to_owned())),
             Some(until) if now.duration_since(until) > allowed => {
@@ -238,9 +238,9 @@ impl Heard {
                 size_bytes: self.fill.bytes,
                 limit_bytes: rhythm.spool_bytes,
             },
-            trouble: standing.trouble.as_ref().map(|trouble| Trouble {
+            trouble: standing.in_the_way().map(|trouble| Trouble {
                 at: trouble.since,
-                what: trouble.what.clone(),
+                what: trouble.what,
                 goes_on: true,
             }),
         }
@@ -252,8 +252,8 @@ impl Heard {
         match &self.right {
             Right::Ours(_) => self.right.permit().map(|permit| (me.to_owned(), permit.epoch().0)),
             // It was this one before it was started again, or somebody gave two the same name.
-            Right::Theirs { holder, epoch } if holder == me => Some((format!("another {holder}"), epoch.0)),
-            Right::Theirs { holder, epoch } => Some((holder.clone(), epoch.0)),
+            Right::Theirs { holder, epoch, .. } if holder == me => Some((format!("another {holder}"), epoch.0)),
+            Right::Theirs { holder, epoch, .. } => Some((holder.clone(), epoch.0)),
             Right::Unknown | Right::LeftToOthers | Right::Untold { .. } => None,
         }
     }

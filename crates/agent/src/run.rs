@@ -32,6 +32,8 @@ use crate::upkeep::{Schedule, Told, Upkeep};
 pub struct Settings {
     /// What it calls itself.
     pub name: String,
+    /// Where other agents reach it, if that was told.
+    pub serves: Option<String>,
     /// When what is sealed.
     pub rhythm: Rhythm,
     /// What is done to the archive when; nothing if somebody else sees to it.
@@ -80,9 +82,11 @@ const ORDERS: usize = 16;
 impl Agent {
     /// Begins to follow `live` into the archive at `home`.
     pub fn begin(live: Arc<dyn Live>, home: Home, settings: Settings) -> Result<Self, SpoolError> {
-        let Settings { name, rhythm, schedule, others, terms, spool, replaces, restoring, care, prepared } = settings;
+        let Settings { name, serves, rhythm, schedule, others, terms, spool, replaces, restoring, care, prepared } =
+            settings;
         let spool = Arc::new(Spool::open(&spool)?);
-        let me = Candidate { cluster: home.cluster.clone(), holder: name.clone(), instance: Instance(rand::random()) };
+        let (cluster, holder) = (home.cluster.clone(), name.clone());
+        let me = Candidate { cluster, holder, serves, instance: Instance(rand::random()) };
         let (wanted, is_wanted) = watch::channel(false);
         let pen = Pen::take_up(home.clone(), me, terms, is_wanted);
         let metrics = Arc::new(Metrics::new());
@@ -95,6 +99,7 @@ impl Agent {
         following.spawn(follower.follow(taken, stopper.stop_signal()));
 
         let mut beside = JoinSet::new();
+        beside.spawn(home.clone().keep_looking_at_key(pen.right(), stopper.stop_signal()));
         let (told, upkeep) = watch::channel(Told::default());
         if let Some(schedule) = schedule {
             let (home, right, metrics) = (home.clone(), pen.right(), Arc::clone(&metrics));
@@ -146,6 +151,7 @@ impl Agent {
             orders: self.orders.clone(),
             status: self.status.clone(),
             standing: self.standing.clone(),
+            right: self.pen.right(),
             metrics: Arc::clone(&self.metrics),
         }
     }

@@ -19,6 +19,7 @@ use crate::follow::progress::{Doing, Standing};
 use crate::home::Home;
 use crate::http::published::{Health, Latest, Mode, NoSnapshot, Prepare, Snapshot, SnapshotKind, Snapshots};
 use crate::metrics::Metrics;
+use crate::pen::Right;
 
 /// What answers for an agent.
 #[derive(Clone)]
@@ -33,6 +34,8 @@ pub struct Sidecar {
     pub status: watch::Receiver<Arc<Status>>,
     /// Where following is.
     pub standing: watch::Receiver<Standing>,
+    /// The right to write: who has it does what can only be done once.
+    pub right: watch::Receiver<Right>,
     /// What monitoring sees.
     pub metrics: Arc<Metrics>,
 }
@@ -141,6 +144,13 @@ impl Snapshots for Sidecar {
     fn latest(&self) -> BoxFuture<'static, Result<Latest, NoSnapshot>> {
         let sidecar = self.clone();
         async move { sidecar.listed().await }.boxed()
+    }
+
+    fn writer(&self) -> Option<String> {
+        match &*self.right.borrow() {
+            Right::Theirs { serves, .. } => serves.clone(),
+            _ => None,
+        }
     }
 
     fn health(&self) -> Health {

@@ -250,7 +250,12 @@ impl Start {
         let (launch, rebuilt, held) = match &decision {
             Decision::Wait(reason) => return Ok(Step::Waiting(reason.clone())),
             Decision::Stop(reason) => return Ok(Step::Stopped(reason.clone())),
-            Decision::Keep { .. } => (self.launch(ClusterState::Existing), None, Held::Data),
+            Decision::Keep { moved, .. } => {
+                if let (Some(id), Some(spokesman)) = (moved, spokesman) {
+                    join::tell_peers(place, *id, &spokesman).await;
+                }
+                (self.launch(ClusterState::Existing), None, Held::Data)
+            }
             Decision::Begin => (self.launch(ClusterState::New), None, Held::Nothing),
             Decision::Join(join) => {
                 let Some(spokesman) = spokesman else { return Ok(Step::Waiting(Reason::NoQuorum)) };

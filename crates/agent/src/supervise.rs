@@ -3,13 +3,14 @@
 //! The thread that starts a child is its parent as far as the kernel's parent-death signal goes: that signal comes when the
 //! *thread* ends. So one thread starts the child, waits for it, and ends after it, whatever the async runtime does with its
 //! own. The signal itself is set by the child, in [`become_program`], between being started and becoming the program: that needs no code
-//! between fork and exec, and so no `unsafe`.
+//! between fork and exec, and so no `unsafe`. How the child takes signals is in `signals`.
 //!
 //! Children are reaped under a lock that signalling takes too, so that a signal never reaches a stranger who got the number
 //! of a process that is gone.
 
 mod ended;
 mod launch;
+mod signals;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -31,6 +32,7 @@ use tokio::time::timeout;
 
 pub use ended::Ended;
 pub use launch::{become_program, find};
+use signals::Hangup;
 
 /// How long a process may take to vanish after SIGKILL. Only a disk that hangs keeps it.
 const VANISHES_WITHIN: Duration = Duration::from_secs(10);
@@ -56,7 +58,7 @@ pub struct Launch {
 /// What of this process' surroundings reaches a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Surroundings {
-    /// Our environment, and keys that are pressed on our terminal.
+    /// Our environment, and keys that are pressed on our terminal, if we end with that.
     Ours,
     /// Neither.
     Own,
@@ -198,7 +200,7 @@ struct Parent {
 
 impl Parent {
     fn run(mut self, started: &mpsc::SyncSender<io::Result<Supervised>>) {
-        let child = match self.command.spawn() {
+        let child = match self.spawn() {
             Ok(process) => Arc::new(Child { pid: Pid::from_child(&process), is_there: Mutex::new(true) }),
             Err(error) => {
                 let _ = started.send(Err(error));
@@ -219,6 +221,14 @@ impl Parent {
         };
         // Nobody may be interested any more.
         let _ = tell.send(Some(how));
+    }
+
+    fn spawn(&mut self) -> io::Result<std::process::Child> {
+        if signals::let_through()? == Hangup::Ignored {
+            // The terminal would send its hangup to everything in our group.
+            self.command.process_group(0);
+        }
+        self.command.spawn()
     }
 
     /// Waits until a child has ended, and reaps it. If it was ours, says how it ended.

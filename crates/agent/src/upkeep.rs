@@ -39,7 +39,7 @@ use crate::stop::Stop;
 use checking::{Part, tell_proven};
 use schedule::When;
 
-pub use schedule::{Drilling, Schedule};
+pub use schedule::{DAILY, Drilling, Schedule, WINDOW, keeping};
 pub use told::{Findings, Outcome, Standing, Told};
 
 /// One kind of work.

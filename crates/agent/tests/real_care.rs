@@ -2,9 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use agent::care::{Because, Care, NotReplaced, Policy, Step, Waste, replace};
+use agent::care::{Because, Care, Policy, Step, Waste};
 use etcd_rpc::{Access, Endpoint, Member, Word};
 use jiff::Timestamp;
 use testkit::{Cluster, ClusterPlan, Etcd, MemberPorts, Version};
@@ -114,31 +115,18 @@ async fn a_cluster_whose_space_is_used_up_takes_writes_again() {
 }
 
 #[tokio::test]
-async fn a_lost_member_is_replaced_and_the_new_one_gets_its_vote() {
+async fn a_learner_gets_its_vote_when_it_has_caught_up() {
     for version in [Version::V35, Version::V36] {
         let folder = tempfile::tempdir().unwrap();
-        let mut cluster = cluster_of(3, version, folder.path());
-        let all = endpoints(&cluster.members);
+        let cluster = cluster_of(1, version, folder.path());
         let ports = MemberPorts::reserve();
-        let peer_url = ports.peer.url();
-        let replacing = async || replace(all.clone(), Access::default(), "m2", vec![peer_url.clone()]).await;
-        let spared = replacing().await.unwrap_err();
-        assert!(matches!(spared, NotReplaced::Answers { .. }), "{spared}");
-
-        let _lost = cluster.members.remove(2).kill();
-        let learner = replacing().await.unwrap().learner;
-        assert_eq!(replacing().await.unwrap().learner, learner, "what was done half way is not done twice");
-        let others: Vec<String> = cluster
-            .members
-            .iter()
-            .map(|etcd| etcd.member().peer_url())
-            .zip(["m0", "m1"])
-            .map(|(url, name)| format!("{name}={url}"))
-            .collect();
+        let (first, peer_url) = (&cluster.members[0], ports.peer.url());
+        let speaker = Member::new(endpoints([first]).remove(0), &Access::default());
+        let learner = speaker.add_learner(vec![peer_url.clone()]).await.unwrap();
         let joining = testkit::Member::new(version, folder.path().join("new"))
-            .name("m2")
+            .name("m1")
             .ports(ports)
-            .initial_cluster(&format!("{},m2={peer_url}", others.join(",")))
+            .initial_cluster(&format!("m0={},m1={peer_url}", first.member().peer_url()))
             .flag("--initial-cluster-state=existing")
             .without_fsync();
         // As a learner it answers no linearizable read, by which readiness is told; so it is promoted while it starts.
@@ -155,9 +143,21 @@ async fn a_lost_member_is_replaced_and_the_new_one_gets_its_vote() {
         }
         let _joined = joined.await.unwrap();
         // The one that has just been promoted may not know yet.
-        let member = Member::new(all[0].clone(), &Access::default());
-        let listed = member.members(Word::Majority).await.unwrap().members;
-        assert_eq!(listed.len(), 3, "{version}");
+        let listed = speaker.members(Word::Majority).await.unwrap().members;
+        assert_eq!(listed.len(), 2, "{version}");
         assert!(listed.iter().all(|member| !member.is_learner), "{version} {listed:?}");
     }
+}
+
+#[tokio::test]
+async fn whoever_joins_the_only_member_finds_it_where_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let cluster = cluster_of(1, Version::V36, folder.path());
+    let urls = BTreeSet::from([MemberPorts::reserve().peer.url()]);
+    let policy = Policy { peer_urls: [("m0".into(), urls.clone())].into(), ..Policy::default() };
+    let done = until_done(&mut care_of(&cluster, policy), None).await;
+    let [Step::UpdatePeerUrls { peer_urls, .. }] = &done[..] else { panic!("{done:?}") };
+    assert_eq!(*peer_urls, urls);
+    let listed = cluster.client().member_list().unwrap();
+    assert_eq!(listed[0].peer_urls.iter().cloned().collect::<BTreeSet<_>>(), urls);
 }

@@ -54,7 +54,7 @@ impl Keeper {
         let home = Home::at(site, world.cluster.clone());
         home.be_ready_to_write(Timestamp::now()).await.unwrap();
         let (cluster, holder) = (home.cluster.clone(), "keeper".to_owned());
-        let me = Candidate { cluster, holder, instance: Instance(rand()) };
+        let me = Candidate { cluster, holder, serves: None, instance: Instance(rand()) };
         let wanted = watch::Sender::new(true);
         let pen = Pen::take_up(home.clone(), me, Terms::default(), wanted.subscribe());
         let mut right = pen.right();

@@ -31,7 +31,8 @@ use crate::layout::etcdbrctl::{Events, is_excluded, lacks_leases};
 use crate::name::FullForm;
 use crate::object::Object;
 use crate::plan::{
-    Contradiction, Fault, FullFacts, Known, PlanError, RestorePlan, Target, Told, Wanted, perhaps, remark_on_lineage,
+    Contradiction, Fault, FullFacts, Known, PlanError, Remark, RestorePlan, Target, Told, Wanted, perhaps,
+    remark_on_lineage,
 };
 use crate::point::{Answer, At, Covered, Step, TimeSearch};
 use crate::read_at::ReadAt;
@@ -99,8 +100,11 @@ impl Archive {
             let newest = self.catalogue().histories.last().and_then(|history| history.lineage.as_ref());
             remark_on_lineage(&mut plan, newest, &desk.known);
         }
+        plan.remarks.extend(self.marks_untold.get().map(|why| Remark::MarksUntold { why: why.clone() }));
         let Desk { objects, set_aside, damaged, .. } = desk;
-        Ok(Agreed { plan, covered, set_aside, damaged, objects })
+        let mut agreed = Agreed { plan, covered, set_aside, damaged, objects };
+        self.remark_on_the_open(&mut agreed)?;
+        Ok(agreed)
     }
 
     /// Opens what `plan` reads, and requires that it is what the plan takes it for.
@@ -139,12 +143,27 @@ impl Archive {
         Arc::new(Spooled::new(Remote::new(store, runtime, entry.key.clone(), entry.size_bytes)))
     }
 
-    /// Whether an object of etcdbrctl is marked as not to be restored from. Not every store tells that in its listing.
+    /// Whether an object of etcdbrctl is marked as not to be restored from. No listing tells that to everybody, so it is asked of
+    /// each object that is opened, and of no other. Where the store does not let us ask, the object is used all the same, and that
+    /// is remarked on: a cluster that is lost cannot wait for a permission.
     fn is_excluded(&self, entry: &Entry) -> Result<bool, Error> {
-        if entry.layout != Layout::Etcdbrctl || self.store.file(&entry.key).is_some() {
+        let is_told = entry.layout == Layout::Etcdbrctl && self.store.file(&entry.key).is_none();
+        if !is_told || self.marks_untold.get().is_some() {
             return Ok(false);
         }
-        Ok(is_excluded(&self.runtime.block_on(self.store.head(&entry.key))?))
+        let error = match self.runtime.block_on(self.store.labels(&entry.key)) {
+            Ok(labels) => return Ok(is_excluded(&labels)),
+            Err(error) => error,
+        };
+        match &error.fault {
+            // Nothing can be marked there. An object that is gone shows when it is read.
+            store::Fault::Unable(_) | store::Fault::NotFound => Ok(false),
+            store::Fault::Forbidden(_) | store::Fault::Credentials(_) => {
+                self.marks_untold.get_or_init(|| error.fault.to_string());
+                Ok(false)
+            }
+            _ => Err(error.into()),
+        }
     }
 
     /// Brings a snapshot to this machine, unwraps it, and opens the database in it. Its pages have no digest of their
@@ -473,10 +492,12 @@ fn open(archive: &Archive, entry: &Entry, scratch: &Path) -> Result<Opened, Erro
         Form::Full(FullForm::Logical) | Form::Delta { .. } => {
             let (bytes, far) = archive.bytes_of(entry);
             let object = Object::open(entry.key.as_str(), bytes, &*archive.keys).map_err(damaged)?;
+            archive.runtime.block_on(archive.require_closed(&entry.key, object.header()))?;
             Ok(Opened::Ours { object, far })
         }
         Form::Full(_) => {
             let told = Box::new(archive.read_note(&entry.key)?);
+            archive.runtime.block_on(archive.require_closed(&entry.key, &told.header))?;
             let database = Box::new(archive.open_snapshot(entry, Some(&told), scratch)?);
             Ok(Opened::Snapshot { database, told: Some(told) })
         }
@@ -532,7 +553,7 @@ pub(crate) fn reason(error: &Error) -> String {
 
 impl Opened {
     /// What it says of itself, if it is one of ours.
-    fn told(&self) -> Option<Told> {
+    pub(crate) fn told(&self) -> Option<Told> {
         match self {
             Self::Ours { object, .. } => Some(Told { header: object.header().clone(), digest: object.digest() }),
             Self::Snapshot { told, .. } => told.as_deref().cloned(),

@@ -1,22 +1,25 @@
 //! An archive that is open for reading: whose it is, and what it has.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::Deserialize;
 use store::download::list_all;
 use store::key::NotAKey;
 use store::{Info, Key, Listing, Store};
 use tokio::runtime::Handle;
+use tokio::sync::OnceCell;
 
 use crate::about::{ClusterNote, FullNote, LineageNote};
 use crate::catalogue::{Catalogue, PickError, Survey};
 use crate::entry::Layout;
 use crate::error::{Error, ObjectError, is_its_own};
 use crate::identity::{Cluster, LineageId};
+use crate::in_the_open::Closed;
 use crate::layout::{self, PeerArchive};
 use crate::name::Name;
 use crate::plan::{Parent, Told};
+use crate::remembered::Remembered;
 use crate::sealing::Keys;
 
 /// Which of the archives at a place is meant.
@@ -39,6 +42,13 @@ pub struct Archive {
     pub(crate) parents: BTreeMap<LineageId, Parent>,
     /// What should tell where lineages came from, and cannot be read.
     pub(crate) unread: Vec<(Key, Error)>,
+    /// Since when it is encrypted, once somebody asked.
+    pub(crate) closed: OnceCell<Option<Closed>>,
+    /// Headers that were read before.
+    pub(crate) remembered: Arc<Remembered>,
+    /// Why it is not told which objects are marked as not to be restored from, once the store has refused to. It is not
+    /// asked again then.
+    pub(crate) marks_untold: OnceLock<String>,
 }
 
 /// The largest of the small objects.
@@ -68,8 +78,19 @@ impl Archive {
         let listed = runtime.block_on(list_all(&*store, Listing::default()))?;
         let (folder, catalogue) =
             choose(&listed, which).map_err(|source| Error::Pick { place: store.place().into(), source })?;
-        let (cluster, parents, unread) = Default::default();
-        let mut archive = Self { store, runtime, keys, folder, cluster, catalogue, parents, unread };
+        let mut archive = Self {
+            store,
+            runtime,
+            keys,
+            folder,
+            cluster: None,
+            catalogue,
+            parents: BTreeMap::new(),
+            unread: Vec::new(),
+            closed: OnceCell::new(),
+            remembered: Arc::default(),
+            marks_untold: OnceLock::new(),
+        };
         if archive.catalogue.layout != Layout::Refloat {
             return Ok((archive, None));
         }
@@ -80,6 +101,11 @@ impl Archive {
         };
         archive.read_parents()?;
         Ok((archive, unknown))
+    }
+
+    /// Goes by the headers that whoever opened it before has read, and notes there what it reads.
+    pub fn remember_with(&mut self, remembered: Arc<Remembered>) {
+        self.remembered = remembered;
     }
 
     /// What it has.

@@ -27,6 +27,7 @@ use crate::fence::FenceError;
 use crate::founding;
 use crate::identity::LineageId;
 use crate::layout;
+use crate::layout::etcdbrctl::EXCLUDE;
 use crate::name::Name;
 use crate::proof::{Evidence, Item, Level, ObjectDigest};
 use crate::retention::{Ground, Policy, RetentionPlan};
@@ -187,7 +188,7 @@ impl Archive {
             to: Arc::clone(&target.store),
             proven: Arc::new(proven),
             reads_all,
-            keeps_metadata: self.cluster().is_none(),
+            layout: self.catalogue().layout,
         };
         let outcomes = self.runtime.block_on(way.send_all(&plan.items));
         let copied = plan.items.iter().cloned().zip(outcomes);
@@ -250,8 +251,8 @@ struct Way {
     /// What is proven at the target already.
     proven: Arc<BTreeSet<Key>>,
     reads_all: bool,
-    /// Whether objects have metadata that tells something.
-    keeps_metadata: bool,
+    /// Whose the objects are: others' have metadata that tells something.
+    layout: Layout,
 }
 
 /// How far an object came before it was its turn to appear.
@@ -330,10 +331,27 @@ impl Way {
 
     async fn put_of(&self, item: &CopyItem) -> Result<Put, StoreError> {
         let put = if self.to.abilities().put_if_absent { Put::if_absent() } else { Put::default() };
-        if !self.keeps_metadata || !self.from.abilities().metadata || !self.to.abilities().metadata {
+        if self.layout == Layout::Refloat || !self.from.abilities().metadata || !self.to.abilities().metadata {
             return Ok(put);
         }
-        Ok(Put { metadata: self.from.head(&item.parcel.from).await?.metadata, ..put })
+        let metadata = self.from.head(&item.parcel.from).await?.metadata;
+        Ok(Put { metadata, labels: self.mark_of(&item.parcel.from).await?, ..put })
+    }
+
+    /// The label that keeps an object from being restored from, if it has that: a copy without it would be restored from. What else
+    /// people noted stays where they did.
+    async fn mark_of(&self, key: &Key) -> Result<BTreeMap<String, String>, StoreError> {
+        if self.layout != Layout::Etcdbrctl {
+            return Ok(BTreeMap::new());
+        }
+        match self.from.labels(key).await {
+            Ok(mut labels) => {
+                labels.retain(|name, _| name == EXCLUDE);
+                Ok(labels)
+            }
+            Err(StoreError { fault: Fault::Unable(_), .. }) => Ok(BTreeMap::new()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Replaces what changes by what it has become.

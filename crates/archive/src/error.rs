@@ -168,6 +168,22 @@ pub enum ObjectError {
         /// For whom.
         recipients: Vec<String>,
     },
+    /// It lies in the open, and its archive was encrypted when it was written.
+    #[error(
+        "it is not encrypted, and says that it was written at {written:.0}; this archive is encrypted since {since:.0}"
+    )]
+    InTheOpen {
+        /// When it says that it was written.
+        written: jiff::Timestamp,
+        /// When the first lockbox was made.
+        since: jiff::Timestamp,
+    },
+    /// It lies in the open, and nobody can tell whether it may.
+    #[error("it is not encrypted, and no lockbox can be read to tell whether it should be: {why}")]
+    PerhapsInTheOpen {
+        /// What is wrong with the first lockbox that was tried.
+        why: String,
+    },
     /// Whoever keeps it marked it as not to be restored from.
     #[error("it is marked as excluded")]
     Excluded,
@@ -205,7 +221,8 @@ impl ObjectError {
     /// What a caller may do about it.
     pub fn kind(&self) -> Kind {
         match self {
-            Self::Newer { .. } => Kind::Unsupported,
+            // Only a person can tell whether it is forged: it is neither used nor deleted.
+            Self::Newer { .. } | Self::InTheOpen { .. } | Self::PerhapsInTheOpen { .. } => Kind::Unsupported,
             Self::Damaged { .. } | Self::Misplaced { .. } => Kind::Corrupt,
             Self::NoKey { .. } => Kind::Denied,
             Self::Excluded => Kind::Missing,

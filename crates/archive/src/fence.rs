@@ -57,6 +57,8 @@ pub struct Candidate {
     pub cluster: Cluster,
     /// What people call it: a pod's or a machine's name.
     pub holder: String,
+    /// Where other agents reach it, if it was told.
+    pub serves: Option<String>,
     /// What tells it from every other process, also from an earlier one of the same name.
     pub instance: Instance,
 }

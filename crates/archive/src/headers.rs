@@ -9,7 +9,7 @@ use store::Key;
 use crate::archive::Archive;
 use crate::catalogue::History;
 use crate::entry::{Entry, Form};
-use crate::error::{Error, is_its_own};
+use crate::error::{Error, ObjectError, is_its_own};
 use crate::fence::Reigns;
 use crate::header::Header;
 use crate::name::FullForm;
@@ -59,6 +59,7 @@ impl Archive {
         for history in &self.catalogue().histories {
             self.hear(history, &mut heard)?;
         }
+        self.remembered.forget_all_but(self.catalogue());
         Ok(heard)
     }
 
@@ -73,7 +74,7 @@ impl Archive {
                 Err(error) if error.kind() == Kind::Corrupt => heard.fails(entry),
                 Err(error) if is_its_own(error.kind()) => {
                     heard.known.without.insert(entry.key.clone());
-                    if error.kind() == Kind::Unsupported {
+                    if matches!(error, Error::Object { source: ObjectError::Newer { .. }, .. }) {
                         heard.newer.push((entry.key.clone(), error));
                     }
                 }
@@ -95,13 +96,24 @@ impl Archive {
     }
 
     async fn header(&self, entry: &Entry) -> Result<Header, Error> {
+        let header = match self.remembered.header(entry) {
+            Some(header) => header,
+            None => self.read_header(entry).await?,
+        };
+        self.require_closed(&entry.key, &header).await?;
+        Ok(header)
+    }
+
+    async fn read_header(&self, entry: &Entry) -> Result<Header, Error> {
         let of_object = |source| Error::Object { key: entry.key.clone(), source };
         let mut start = self.store.get(&entry.key, 0..entry.size_bytes.clamp(1, HEADER_BYTES)).await?;
         let head = head_bytes(&start).map_err(of_object)? as u64;
         if (start.len() as u64) < head && head <= entry.size_bytes {
             start = self.store.get(&entry.key, 0..head).await?;
         }
-        read_header(&start).map_err(of_object)
+        let header = read_header(&start).map_err(of_object)?;
+        self.remembered.note(entry, &header);
+        Ok(header)
     }
 }
 

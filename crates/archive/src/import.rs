@@ -155,7 +155,8 @@ impl Archive {
         Self::open(Arc::clone(&target.store), self.runtime.clone(), &which, Arc::new(NoKeys))
     }
 
-    fn key_to_go_on(&self, locking: &Locking, now: Timestamp) -> Result<Option<WritingKey>, Error> {
+    /// The key that what is written here is encrypted with. None, if nobody is named and nothing here is encrypted.
+    pub fn key_to_go_on(&self, locking: &Locking, now: Timestamp) -> Result<Option<WritingKey>, Error> {
         let Some(cluster) = self.cluster() else { return Ok(None) };
         let folder = self.within();
         let lockboxes = Lockboxes { store: &*self.store, folder: &folder, cluster, keyring: &locking.keyring };

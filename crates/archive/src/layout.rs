@@ -91,8 +91,6 @@ pub enum Why {
     LonePart,
     /// It tells of a snapshot that is not there.
     NoSnapshot,
-    /// Somebody marked it so that it is not restored from.
-    Excluded,
 }
 
 impl Why {
@@ -109,7 +107,6 @@ impl fmt::Display for Why {
             Self::Unfinished => "it was being written when its writer died",
             Self::LonePart => "it is a part of an object that was never put together",
             Self::NoSnapshot => "the snapshot that it goes with is not there",
-            Self::Excluded => "it is marked as not to be restored from",
         })
     }
 }

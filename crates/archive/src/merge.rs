@@ -4,7 +4,7 @@
 //! whoever reads meanwhile finds one or the other, and a merge that dies has never been. What is made of encrypted
 //! objects is encrypted.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use etcd_data::compaction::{Rules, Survivors};
@@ -37,45 +37,39 @@ pub struct Made {
     pub written: Option<Written>,
 }
 
-/// What became of the deltas that were due.
-#[derive(Debug)]
-pub struct MergedDue {
-    /// Those that were made.
-    pub made: Vec<Made>,
-    /// The full that is due.
-    pub full: Option<NewFull>,
-    /// Why others could not be made: the first error.
-    pub failed: Option<Error>,
-}
-
 impl Archive {
     /// What is due at `now`, as far as names and headers tell what can be used.
     pub fn due(&self, policy: &MergePolicy, now: Timestamp) -> Result<MergePlan, Error> {
         Ok(MergePlan::choose(self.catalogue(), policy, &self.known_by_headers()?, now))
     }
 
-    /// Makes every delta that is due. One that cannot be made keeps no other from it: where a source turns out to be of no
-    /// use, what lies on both sides of it is merged without it.
-    pub fn merge_due(&self, policy: &MergePolicy, writing: &Writing<'_>) -> Result<MergedDue, Error> {
+    /// Makes every delta that is due, tells `became` what became of each, and gives the full that is due. One that cannot be
+    /// made keeps no other from it: where a source turns out to be of no use, what lies on both sides of it is merged
+    /// without it.
+    pub fn merge_due(
+        &self,
+        policy: &MergePolicy,
+        writing: &Writing<'_>,
+        mut became: impl FnMut(&Merge, Result<Made, Error>),
+    ) -> Result<Option<NewFull>, Error> {
         let mut known = self.known_by_headers()?;
-        let (mut made, mut failed) = (BTreeMap::new(), None);
+        let mut made = BTreeSet::new();
         loop {
             let plan = MergePlan::choose(self.catalogue(), policy, &known, writing.now);
             let culprits = known.without.len();
             for merge in &plan.merges {
-                if made.contains_key(&self.key(&merge.into)) {
+                if made.contains(&merge.into) {
                     continue;
                 }
-                match self.merge(merge, writing) {
-                    Ok(one) => drop(made.insert(one.key.clone(), one)),
-                    Err(error) => {
-                        known.without.extend(merge.culprit(&error).cloned());
-                        failed.get_or_insert(error);
-                    }
+                let done = self.merge(merge, writing);
+                match &done {
+                    Ok(_) => drop(made.insert(merge.into.clone())),
+                    Err(error) => known.without.extend(merge.culprit(error).cloned()),
                 }
+                became(merge, done);
             }
             if known.without.len() == culprits {
-                return Ok(MergedDue { made: made.into_values().collect(), full: plan.full, failed });
+                return Ok(plan.full);
             }
         }
     }
@@ -242,6 +236,7 @@ impl Archive {
         let mut writing = writing.clone();
         if let (None, Some(encryption)) = (&writing.archive_key, &source.header().encryption) {
             let recipients = encryption.recipients.clone();
+            self.require_in_use(encryption.archive_key)?;
             let key = self.keys.archive_key(encryption.archive_key);
             let key = key.ok_or_else(|| damaged(source, ObjectError::NoKey { recipients: recipients.clone() }))?;
             writing.archive_key = Some(WritingKey { key, recipients });

@@ -35,6 +35,8 @@ pub struct MergePolicy {
     pub full_window: Option<SignedDuration>,
     /// How long after its end a window counts as passed, so that what was sealed last in it is listed.
     pub settle: SignedDuration,
+    /// Only of this lineage; of all, if nothing is said.
+    pub lineage: Option<LineageId>,
 }
 
 /// What is due.
@@ -87,7 +89,12 @@ impl Default for MergePolicy {
     /// dozen objects. Small steps cost more writing, but of little: each change is written once per level.
     fn default() -> Self {
         let windows = [20, 60, 300, 900, 3600, 4 * 3600, 12 * 3600].map(SignedDuration::from_secs).to_vec();
-        Self { windows, full_window: Some(SignedDuration::from_hours(24)), settle: SignedDuration::from_secs(10) }
+        Self {
+            windows,
+            full_window: Some(SignedDuration::from_hours(24)),
+            settle: SignedDuration::from_secs(10),
+            lineage: None,
+        }
     }
 }
 
@@ -125,14 +132,17 @@ impl MergePlan {
     /// What is due at `now`. Of deltas that were merged already, `known` should have when their changes were seen.
     pub fn choose(catalogue: &Catalogue, policy: &MergePolicy, known: &Known, now: Timestamp) -> Self {
         let mut plan = Self::default();
+        let is_meant = |lineage: &LineageId| policy.lineage.as_ref().is_none_or(|only| only == lineage);
         for history in &catalogue.histories {
             // Only our own know levels.
-            let Some(lineage) = &history.lineage else { continue };
+            let Some(lineage) = history.lineage.as_ref().filter(|lineage| is_meant(lineage)) else { continue };
             plan.merges.append(&mut merges(history, lineage, policy, known, now));
             plan.merged.append(&mut merged(history, known, |_| true));
         }
         // Older histories have ended: nothing goes on from a new full of theirs.
-        plan.full = catalogue.histories.last().and_then(|history| new_full(catalogue, history, policy, known, now));
+        let newest = catalogue.histories.last();
+        let newest = newest.filter(|history| history.lineage.as_ref().is_none_or(is_meant));
+        plan.full = newest.and_then(|history| new_full(catalogue, history, policy, known, now));
         plan
     }
 

@@ -132,6 +132,19 @@ pub enum Remark {
     LessExact,
     /// No chain leads to the target, but a later full still has all history from the target on.
     LaterFull,
+    /// Some of what it reads is not encrypted, though the archive is: anybody who may write to the store could have
+    /// made it.
+    InTheOpen {
+        /// How many objects.
+        objects: usize,
+        /// Since when the archive is encrypted.
+        since: Timestamp,
+    },
+    /// The store does not let us ask whether its objects are marked as not to be restored from.
+    MarksUntold {
+        /// Why not.
+        why: String,
+    },
 }
 
 /// There is no plan.

@@ -50,6 +50,9 @@ impl Archive {
         fill: impl FnOnce(&mut Making<'_>) -> Result<(Closing, Option<Tables>), Error>,
     ) -> Result<Option<Written>, Error> {
         let key = self.key(name);
+        if writing.archive_key.is_none() {
+            self.require_open()?;
+        }
         let Some(put) = self.runtime.block_on(self.put_once(&key))? else { return Ok(None) };
         let uploader = Uploader::new(Arc::clone(&self.store), key.clone(), put, PIECES);
         let (mut out, sending) = writer(uploader);

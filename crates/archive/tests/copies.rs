@@ -37,7 +37,7 @@ fn world(seed: u64, is_encrypted: bool) -> World {
     let mut random = StdRng::seed_from_u64(seed);
     let mut world = World::new(&mut random, 120);
     if is_encrypted {
-        world.encrypt();
+        world.encrypt(0);
     }
     let base = random.random_range(2..20);
     let mut follows = Some(world.write(0, base, None));

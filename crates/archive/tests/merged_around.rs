@@ -7,7 +7,7 @@ mod world;
 
 use std::sync::Arc;
 
-use archive::merge::MergedDue;
+use archive::Error;
 use archive::merge_plan::MergePolicy;
 use archive::name::{DeltaName, Name};
 use archive::point::At;
@@ -29,6 +29,7 @@ fn policy() -> MergePolicy {
         windows: [50, 100].map(SignedDuration::from_secs).to_vec(),
         full_window: Some(SignedDuration::from_secs(400)),
         settle: SignedDuration::ZERO,
+        lineage: None,
     }
 }
 
@@ -54,19 +55,23 @@ fn change(world: &World, key: &Key, change: impl FnOnce(&mut Vec<u8>)) {
     });
 }
 
-/// Merges until nothing more is made, and makes the full that is due; gives what was done last, with the first error.
-fn merge(world: &World) -> (MergedDue, Option<Key>) {
+/// Merges until nothing more is made, and makes the full that is due; gives that, and the first error.
+fn merge(world: &World) -> (Option<Error>, Option<Key>) {
     let writing = Writing { now: moment(900), ..world.writing(LAST) };
     let mut failed = None;
     loop {
         let archive = world.open();
-        let mut merged = archive.merge_due(&policy(), &writing).unwrap();
-        failed = failed.or(merged.failed.take());
-        if merged.made.iter().any(|made| made.written.is_some()) {
+        let mut made = false;
+        let due = archive.merge_due(&policy(), &writing, |_, done| match done {
+            Ok(one) => made |= one.written.is_some(),
+            Err(error) => drop(failed.get_or_insert(error)),
+        });
+        let due = due.unwrap();
+        if made {
             continue;
         }
-        let full = merged.full.as_ref().and_then(|due| archive.make_due_full(due, &writing).unwrap());
-        return (MergedDue { failed, ..merged }, full.map(|full| full.key));
+        let full = due.and_then(|due| archive.make_due_full(&due, &writing).unwrap());
+        return (failed, full.map(|full| full.key));
     }
 }
 
@@ -76,8 +81,8 @@ fn is_there(world: &World, key: &Key) -> bool {
 
 #[track_caller]
 fn require_merged_around(world: &World, damaged: &Key) {
-    let (merged, full) = merge(world);
-    let error = merged.failed.map(|error| archive::error::in_one_line(&error));
+    let (failed, full) = merge(world);
+    let error = failed.map(|error| archive::error::in_one_line(&error));
     assert!(error.as_ref().is_some_and(|error| error.contains(damaged.as_str())), "{error:?}");
     // Its neighbours, and what has nothing to do with it.
     for (level, from, to) in [(2, 61, 90), (2, 11, 50), (2, 91, 190)] {
@@ -111,8 +116,8 @@ fn a_delta_that_is_damaged_before_it_was_merged_keeps_no_other_from_it() {
             require_merged_around(&world, &key);
         } else {
             // Whoever plans does without it.
-            let (merged, full) = merge(&world);
-            assert!(merged.failed.is_none() && full.is_some(), "{merged:?} {full:?}");
+            let (failed, full) = merge(&world);
+            assert!(failed.is_none() && full.is_some(), "{failed:?} {full:?}");
             assert!(is_there(&world, &delta(&world, 2, 61, 90)) && is_there(&world, &delta(&world, 2, 11, 50)));
         }
     }
@@ -129,8 +134,8 @@ fn a_delta_of_a_writer_who_had_been_replaced_keeps_no_other_from_being_merged() 
     }
     // Sealed by the first one when the second one had begun.
     world.write_as(101, 125, |header, _| header.follows = None);
-    let (merged, full) = merge(&world);
-    assert!(merged.failed.is_none(), "{merged:?}");
+    let (failed, full) = merge(&world);
+    assert!(failed.is_none(), "{failed:?}");
     for (level, from, to) in [(2, 11, 90), (2, 91, 190)] {
         assert!(is_there(&world, &delta(&world, level, from, to)), "{:?}", keys(&world));
     }

@@ -8,8 +8,10 @@ use std::sync::Arc;
 use archive::about::{ClusterNote, LineageNote};
 use archive::archive::{Archive, Which};
 use archive::header::{FORMAT, Link, PROGRAM};
+use archive::merge_plan::MergePolicy;
 use archive::name::{DeltaName, FullForm, FullName, Name};
 use archive::object::Wanted;
+use archive::remembered::Remembered;
 use archive::sealing::NoKeys;
 use archive::{At, Closing, Cluster, Epoch, Header, LineageId, ObjectKind, ObjectWriter, WriteSettings, plan};
 use etcd_data::database::RevisionRange;
@@ -143,10 +145,14 @@ impl World {
         written.link
     }
 
+    fn open(&self) -> Archive {
+        let (store, handle) = (Arc::clone(&self.store) as Arc<dyn Store>, self.runtime.handle().clone());
+        Archive::open(store, handle, &Which::default(), Arc::new(NoKeys)).unwrap()
+    }
+
     /// Opens the archive anew for `wanted`, shows `look` what it has of that, and tells what all of that cost.
     fn cost(&self, wanted: Wanted<'_>, look: impl FnOnce(&Database)) -> Counts {
-        let (store, handle) = (Arc::clone(&self.store) as Arc<dyn Store>, self.runtime.handle().clone());
-        let archive = Archive::open(store, handle, &Which::default(), Arc::new(NoKeys)).unwrap();
+        let archive = self.open();
         let agreed = archive.agree(&plan::Wanted::default(), &At::Latest, self.scratch.path()).unwrap();
         look(&archive.open_for(&agreed, wanted).unwrap().database);
         self.store.take()
@@ -237,8 +243,7 @@ fn the_history_of_a_key_reads_every_chunk_that_has_it_once() {
 #[test]
 fn a_header_costs_one_small_read_unless_it_is_long() {
     let world = World::new();
-    let (store, handle) = (Arc::clone(&world.store) as Arc<dyn Store>, world.runtime.handle().clone());
-    let archive = Archive::open(store, handle, &Which::default(), Arc::new(NoKeys)).unwrap();
+    let archive = world.open();
     world.store.take();
     let objects = 1 + DELTAS as u64;
     assert!(archive.headers(archive.catalogue().entries()).iter().all(|(_, header)| header.is_ok()));
@@ -264,6 +269,31 @@ fn a_header_costs_one_small_read_unless_it_is_long() {
     writer.push(RevKey { main: Revision(2), sub: 0, tombstone: false }, &encoded).unwrap();
     writer.finish(&Closing::default(), Some(&Tables::default())).unwrap();
     world.runtime.block_on(world.store.put(&entry.key, bytes.into(), &Put::default())).unwrap();
-    assert_eq!(archive.headers([entry]).remove(0).1.unwrap(), header);
-    assert_eq!(world.store.take().gets, 3);
+    let archive = world.open();
+    world.store.take();
+    let found = archive.headers(archive.catalogue().entries().take(1)).remove(0).1.unwrap();
+    assert!(found == header, "another program, of {} bytes", found.program.len());
+    assert_eq!(world.store.take().gets, 2);
+}
+
+#[test]
+fn headers_are_asked_for_once_by_whoever_opens_an_archive_again_and_again() {
+    let world = World::new();
+    let remembered = Arc::new(Remembered::default());
+    let plan = || {
+        let mut archive = world.open();
+        archive.remember_with(Arc::clone(&remembered));
+        archive.due(&MergePolicy::default(), Timestamp::now()).unwrap();
+        world.store.take().requests()
+    };
+    let (first, again) = (plan(), plan());
+    assert_eq!(first - again, 1 + DELTAS as u64);
+    // What was written over is another.
+    let full = world.open().catalogue().entries().find(|entry| entry.is_full()).unwrap().clone();
+    world.runtime.block_on(async {
+        let longer = [world.store.get(&full.key, 0..full.size_bytes).await.unwrap(), vec![0].into()].concat();
+        world.store.put(&full.key, longer.into(), &Put::default()).await.unwrap();
+    });
+    world.store.take();
+    assert_eq!((plan(), plan()), (again + 1, again));
 }

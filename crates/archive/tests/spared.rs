@@ -197,7 +197,7 @@ fn nothing_is_deleted_where_something_is_of_a_newer_format() {
 fn what_nothing_can_replace_is_kept_for_longer_too() {
     let (mut world, store) = world();
     world.store = Arc::clone(&store);
-    world.encrypt();
+    world.encrypt(0);
     let archive = world.open();
     let plan = archive.plan_prune(&policy(), later(), world.scratch.path()).unwrap();
     let extended = archive.extend_retention(&plan, moment(10_000_000)).unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::home::{Home, Site};
-use agent::upkeep::Schedule;
+use agent::upkeep::{DAILY, Schedule, WINDOW, keeping};
 use archive::retention::Policy;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use etcd_data::Kind;
@@ -13,7 +13,6 @@ use jiff::SignedDuration;
 use crate::archive_args::StoreArgs;
 use crate::archive_failure::fault_failure;
 use crate::archive_point::url;
-use crate::commands::agent::{DAILY, WINDOW, keeping};
 use crate::duration::{parse_duration, parse_wait};
 use crate::failure::Failure;
 use crate::settings_file::{Given, SettingsArgs};
@@ -62,14 +61,15 @@ struct PlaceArgs {
 
 impl AlsoArgs {
     /// The places, and what is done there when. What is not said of one is as at the `first`, which is at `place` and reached
-    /// by `store`.
+    /// by `store`; or as usual, where nothing is done there.
     pub fn others(
         &self,
         place: &Location,
         store: &StoreArgs,
         first: &Home,
-        schedule: &Schedule,
+        schedule: Option<&Schedule>,
     ) -> Result<Vec<(Home, Schedule)>, Failure> {
+        let schedule = schedule.cloned().unwrap_or_default();
         let mut others: Vec<(Home, Schedule)> = Vec::new();
         for given in &self.also {
             let other = PlaceArgs::of(given, place, store)?;
@@ -79,7 +79,7 @@ impl AlsoArgs {
                 return Err(Failure::new(Kind::Usage, format!("{} is given twice", other.archive))
                     .hint("--also names a place that the archive is not at already"));
             }
-            others.push((home, other.schedule(schedule)));
+            others.push((home, other.schedule(&schedule)));
         }
         Ok(others)
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use archive::Layout;
 use archive::LineageId;
 use archive::archive::Which;
-use archive::encryption::{Keyring, Recipient};
+use archive::encryption::Keyring;
 use clap::ValueEnum;
 use etcd_data::Kind;
 use etcd_data::error::kind_of;
@@ -103,11 +103,6 @@ pub struct StoreArgs {
     pub(crate) patience: Option<u64>,
 }
 
-/// Reads one whom something is encrypted for.
-pub(crate) fn age_recipient(text: &str) -> Result<Recipient, String> {
-    Recipient::age(text).map_err(|error| error.to_string())
-}
-
 /// What opens an archive that is encrypted.
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Keys of encrypted archives")]
@@ -117,12 +112,12 @@ pub struct KeyArgs {
     identities: Vec<PathBuf>,
     /// A file with the passphrase, of the archive or of an identity file that is itself locked
     #[arg(long, value_name = "FILE")]
-    passphrase_file: Option<PathBuf>,
+    pub(crate) passphrase_file: Option<PathBuf>,
     /// A file with a key of 32 bytes, in hexadecimal or base64; may be given several times
     #[arg(long = "key-file", value_name = "FILE")]
-    key_files: Vec<PathBuf>,
+    pub(crate) key_files: Vec<PathBuf>,
     #[command(flatten)]
-    services: KeyServiceArgs,
+    pub(crate) services: KeyServiceArgs,
 }
 
 impl ArchiveArgs {
@@ -201,7 +196,8 @@ impl KeyArgs {
                 keyring.ask(Arc::new(move |_: &str| Ok(passphrase.clone().into())));
             }
             None if passphrase::somebody_is_there() => {
-                keyring.ask(Arc::new(|what: &str| Ok(passphrase::ask(what)?.into())));
+                let typed = passphrase::Typed::default();
+                keyring.ask(Arc::new(move |what: &str| Ok(typed.ask(what)?.into())));
             }
             None => {}
         }

@@ -225,6 +225,12 @@ pub fn key_failure(error: &KeyError) -> Failure {
         }
         KeyError::Unavailable { .. } => failure.hint("try again when it answers"),
         KeyError::ForWhom { .. } => failure.hint("--encrypt-for says for whom"),
+        KeyError::TakenAway { .. } => failure.hint(
+            "--encrypt-for without them leaves them out; `refloat recipients ARCHIVE --encrypt-for …` lets them in again",
+        ),
+        KeyError::NotAKey { expected, .. } if expected.starts_with("a key:") => {
+            failure.hint("`openssl rand -hex 32` makes one")
+        }
         _ => failure,
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use archive::agree::Agreed;
 use archive::archive::Archive;
+use archive::encryption::Keyring;
 use archive::opened::OpenPoint;
 use archive::plan::{Remark, Wanted};
 use archive::point::Covered;
@@ -30,6 +31,8 @@ pub struct OpenArchive {
     pub archive: Archive,
     /// What opens what is encrypted in it.
     pub unlocking: Arc<Unlocking>,
+    /// The keys at hand.
+    pub keyring: Arc<Keyring>,
     /// Which point is to be planned, except for its place in the history.
     pub wanted: Wanted,
     /// What waits for the store. Gone last.
@@ -87,9 +90,9 @@ pub fn open_damaged_archive(source: &SourceArgs) -> Result<(OpenArchive, Option<
     let store = store::open(&url, &settings).map_err(|error| failed(error.into()))?;
     let opened = Archive::open_damaged(store, runtime.handle().clone(), &args.which(), keyless());
     let (mut archive, unknown) = opened.map_err(failed)?;
-    let unlocking = archive.unlock_with(keyring);
+    let unlocking = archive.unlock_with(Arc::clone(&keyring));
     let wanted = Wanted { lineage: args.lineage.clone(), ..Wanted::default() };
-    Ok((OpenArchive { archive, unlocking, wanted, runtime }, unknown))
+    Ok((OpenArchive { archive, unlocking, keyring, wanted, runtime }, unknown))
 }
 
 fn keyless() -> Arc<archive::sealing::NoKeys> {

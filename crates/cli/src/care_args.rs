@@ -1,5 +1,7 @@
 //! The care that an agent takes of its cluster.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use agent::care::{Care, Policy, Waste};
 use agent::schedule::Schedule;
 use etcd_rpc::{Access, Endpoint};
@@ -30,8 +32,13 @@ pub struct CareArgs {
 }
 
 impl CareArgs {
-    /// Of the cluster at `endpoints`.
-    pub fn care(&self, endpoints: Vec<Endpoint>, access: Access) -> Care {
+    /// Of the cluster at `endpoints`. Peers should find members at `peer_urls`, by their names.
+    pub fn care(
+        &self,
+        endpoints: Vec<Endpoint>,
+        access: Access,
+        peer_urls: BTreeMap<String, BTreeSet<String>>,
+    ) -> Care {
         let waste = self.defragment_waste.map(|percent| Waste {
             ratio: f64::from(percent) / 100.0,
             least_bytes: i64::try_from(self.defragment_least).unwrap_or(i64::MAX),
@@ -41,6 +48,7 @@ impl CareArgs {
             defragment_from: waste,
             relieves_no_space: self.relieve_no_space,
             promotes_learners: !self.keep_learners,
+            peer_urls,
             ..Policy::default()
         };
         Care::new(endpoints, access, policy, Timestamp::now())

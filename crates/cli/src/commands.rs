@@ -19,6 +19,7 @@ pub mod man;
 pub mod merge;
 pub mod points;
 pub mod prune;
+pub mod recipients;
 pub mod restore;
 pub mod standalone;
 pub mod undo;
@@ -55,6 +56,7 @@ pub enum Command {
     Backup(Box<backup::Args>),
     Copy(Box<copy::Args>),
     Prune(Box<prune::Args>),
+    Recipients(recipients::Args),
     Defrag(defrag::Args),
     Wrap(Box<wrap::Args>),
     #[command(hide = true)]
@@ -86,6 +88,7 @@ impl Command {
             Self::Backup(args) => backup::run(ui, &args),
             Self::Copy(args) => copy::run(ui, &args),
             Self::Prune(args) => prune::run(ui, &args),
+            Self::Recipients(args) => recipients::run(ui, &args),
             Self::Defrag(args) => defrag::run(ui, &args),
             Self::Wrap(args) => wrap::run(&args),
             Self::Launch(args) => launch::run(&args),
@@ -126,6 +129,7 @@ pub fn json_output(name: &str) -> Option<JsonOutput> {
         "backup" => of::<backup::BackupReport>(),
         "copy" => of::<copy::Copied>(),
         "prune" => of::<prune::PruneReport>(),
+        "recipients" => of::<recipients::RecipientsReport>(),
         "defrag" => of::<defrag::DefraggedFile>(),
         _ => None,
     }

@@ -8,6 +8,7 @@ use std::fmt::Write;
 
 use clap::Command;
 use etcd_data::Kind;
+use store::Environment;
 
 use crate::failure::Failure;
 
@@ -41,7 +42,11 @@ enum Meaning {
     /// It is this flag of ours, whose value is made of theirs.
     Made(&'static str, fn(&str) -> String),
     /// It is a part of where the archive is.
-    Archive(ArchivePart),
+    Archive(Part),
+    /// It is a part of where the other destination is.
+    Other(Part),
+    /// Whether there is anything at the other destination.
+    OtherKept,
     /// It means nothing here, because of this.
     Ignored(&'static str),
     /// It must not be lost; this is to be done.
@@ -49,14 +54,14 @@ enum Meaning {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum ArchivePart {
+enum Part {
     Provider,
     Container,
     Prefix,
 }
 
-use ArchivePart::{Container, Prefix, Provider};
-use Meaning::{Archive, Called, Ignored, Made, Refused, Same};
+use Meaning::{Archive, Called, Ignored, Made, Other, OtherKept, Refused, Same};
+use Part::{Container, Prefix, Provider};
 use Takes::{Switch, Value};
 
 const fn row(name: &'static str, short: Option<char>, takes: Takes, meaning: Meaning) -> Row {
@@ -103,12 +108,18 @@ const ROWS: &[Row] = &[
     row("snapstore-temp-directory", None, Value, Called("scratch")),
     row("max-parallel-chunk-uploads", None, Value, Ignored("pieces are uploaded several at a time anyway")),
     row("min-chunk-size", None, Value, Ignored("pieces are as large as the store wants them")),
-    row("secondary-storage-provider", None, Value, Refused(ELSEWHERE)),
-    row("secondary-store-container", None, Value, Refused(ELSEWHERE)),
-    row("secondary-store-prefix", None, Value, Refused(ELSEWHERE)),
+    row("secondary-storage-provider", None, Value, Other(Provider)),
+    row("secondary-store-container", None, Value, Other(Container)),
+    row("secondary-store-prefix", None, Value, Other(Prefix)),
     row("secondary-store-endpoint-override", None, Value, Refused(ELSEWHERE)),
-    row("secondary-backup-sync-enabled", None, Switch, Refused(ELSEWHERE)),
-    row("secondary-backup-sync-period", None, Value, Refused(ELSEWHERE)),
+    row("secondary-backup-sync-enabled", None, Switch, OtherKept),
+    row(
+        "secondary-backup-sync-period",
+        None,
+        Value,
+        Ignored("what is new is copied every 15 s; `copy-every` in a file that `--also` names says otherwise"),
+    ),
+    row("max-parallel-copy-operations", None, Value, Ignored("several objects are copied at a time anyway")),
     row("compress-snapshots", None, Switch, Ignored(PACKED)),
     row("compression-policy", None, Value, Ignored(PACKED)),
     row("enable-snapshot-lease-renewal", None, Switch, Ignored(LEASES)),
@@ -150,6 +161,14 @@ fn on_all_addresses(port: &str) -> String {
 pub struct Translator {
     /// What was ignored, and why.
     pub notes: Vec<String>,
+    archive: Place,
+    other: Place,
+    keeps_other: bool,
+}
+
+/// Where something is, as far as that was told.
+#[derive(Debug, Default)]
+struct Place {
     provider: Option<String>,
     container: Option<String>,
     prefix: Option<String>,
@@ -188,9 +207,9 @@ impl Translator {
             Same => return Ok(Some((row.name, given.to_owned()))),
             Called(ours) => return Ok(Some((ours, given.to_owned()))),
             Made(ours, of) => return Ok(Some((ours, of(given)))),
-            Archive(Provider) => self.provider = Some(given.to_owned()),
-            Archive(Container) => self.container = Some(given.to_owned()),
-            Archive(Prefix) => self.prefix = Some(given.to_owned()),
+            Archive(part) => self.archive.tell(part, given),
+            Other(part) => self.other.tell(part, given),
+            OtherKept => self.keeps_other = given == "true",
             Ignored(why) => self.notes.push(format!("--{} is ignored: {why}", row.name)),
             Refused(why) => {
                 let message = format!("--{} of etcdbrctl is not taken", row.name);
@@ -201,22 +220,78 @@ impl Translator {
     }
 
     /// Where the archive is, if any part of that was told.
-    pub fn archive(&self) -> Result<Option<String>, Failure> {
-        if self.provider.is_none() && self.container.is_none() && self.prefix.is_none() {
+    pub fn archive(&self, environment: &Environment) -> Result<Option<String>, Failure> {
+        self.archive.url("", environment)
+    }
+
+    /// Where it is kept too, if that was told and asked for.
+    pub fn also(&mut self, environment: &Environment) -> Result<Option<String>, Failure> {
+        if !self.keeps_other {
+            if self.other.is_told() {
+                self.notes.push(
+                    "where etcdbrctl's second store is is ignored: --secondary-backup-sync-enabled is not given".into(),
+                );
+            }
             return Ok(None);
         }
-        let from_environment = || std::env::var("STORAGE_CONTAINER").ok();
+        let place = self.other.url(SECOND, environment)?.ok_or_else(|| {
+            Failure::new(Kind::Usage, "--secondary-backup-sync-enabled does not say which bucket it is")
+                .hint("--secondary-store-container names it; or `--also` gives it as a URL")
+        })?;
+        let is_set = |variable: &&String| environment.get(variable).is_some();
+        match credentials_of_second().iter().find(is_set) {
+            None => Ok(Some(place)),
+            Some(variable) => Err(Failure::new(Kind::Usage, format!("{variable} is not read")).hint(format!(
+                "`--also` names a file with `archive: {place}` and `credentials:`, the path that the variable has"
+            ))),
+        }
+    }
+}
+
+/// What the flags of the second store begin with; in capitals, its variables too.
+const SECOND: &str = "secondary-";
+
+/// The variables by which etcdbrctl is told who it is at the second store.
+fn credentials_of_second() -> Vec<String> {
+    let owners = ["AWS", "AZURE", "GOOGLE", "OPENSTACK"];
+    let variable = |owner| format!("SECONDARY_{owner}_APPLICATION_CREDENTIALS");
+    owners.map(variable).into_iter().flat_map(|variable| [format!("{variable}_JSON"), variable]).collect()
+}
+
+impl Place {
+    fn tell(&mut self, part: Part, given: &str) {
+        let told = match part {
+            Provider => &mut self.provider,
+            Container => &mut self.container,
+            Prefix => &mut self.prefix,
+        };
+        *told = Some(given.to_owned());
+    }
+
+    fn is_told(&self) -> bool {
+        self.provider.is_some() || self.container.is_some() || self.prefix.is_some()
+    }
+
+    /// As ours, if any part of it was told. Their flags begin with `which`.
+    fn url(&self, which: &str, environment: &Environment) -> Result<Option<String>, Failure> {
+        if !self.is_told() {
+            return Ok(None);
+        }
+        let variable = format!("{}STORAGE_CONTAINER", which.to_uppercase().replace('-', "_"));
+        let from_environment = || environment.get(&variable).map(str::to_owned);
         let container = self.container.clone().or_else(from_environment).ok_or_else(|| {
-            Failure::new(Kind::Usage, "--storage-provider and --store-prefix do not say which bucket it is")
-                .hint("--store-container names it; or give ARCHIVE as a URL, as in s3://bucket/prefix")
+            let message = format!("--{which}storage-provider and --{which}store-prefix do not say which bucket it is");
+            Failure::new(Kind::Usage, message).hint(format!(
+                "--{which}store-container names it; or give the place as a URL, as in s3://bucket/prefix"
+            ))
         })?;
         let provider = self.provider.as_deref().unwrap_or("Local");
         let scheme = PROVIDERS.iter().find(|(name, _)| provider.eq_ignore_ascii_case(name)).map(|(_, scheme)| *scheme);
         let scheme = scheme.ok_or_else(|| {
             let known: Vec<&str> = PROVIDERS.iter().map(|(name, _)| *name).collect();
-            let message = format!("--storage-provider {provider} is not taken");
+            let message = format!("--{which}storage-provider {provider} is not taken");
             Failure::new(Kind::Usage, message)
-                .hint(format!("{} are; of others ARCHIVE is s3://bucket/prefix, with --flavour", known.join(", ")))
+                .hint(format!("{} are; of others the place is s3://bucket/prefix, with --flavour", known.join(", ")))
         })?;
         let prefix = self.prefix.as_deref().unwrap_or_default().trim_matches('/');
         let slash = if prefix.is_empty() { "" } else { "/" };
@@ -262,6 +337,12 @@ pub fn page(made_from: &str) -> String {
             Archive(Provider) => "with the two below: ARCHIVE, as in `s3://container/prefix`".to_owned(),
             Archive(Container) => "the bucket, container or folder of ARCHIVE; `STORAGE_CONTAINER` too".to_owned(),
             Archive(Prefix) => "the prefix of ARCHIVE".to_owned(),
+            Other(Provider) => "with the two below: `--also`, as in `s3://container/prefix`".to_owned(),
+            Other(Container) => {
+                "the bucket, container or folder of `--also`; `SECONDARY_STORAGE_CONTAINER` too".to_owned()
+            }
+            Other(Prefix) => "the prefix of `--also`".to_owned(),
+            OtherKept => "whether those three are `--also`".to_owned(),
             Ignored(why) => format!("ignored: {why}"),
             Refused(why) => format!("refused: {why}"),
         };
@@ -269,7 +350,8 @@ pub fn page(made_from: &str) -> String {
     }
     text.push_str(
         "\n`--insecure-skip-tls-verify` is about the store here; for etcd it is `--insecure-skip-etcd-verify`. The archive that etcdbrctl wrote at \
-         the same place is left as it is; `refloat copy` makes one of ours of it.\n",
+         the same place is left as it is; `refloat copy` makes one of ours of it. Where `SECONDARY_` variables tell etcdbrctl its credentials for the \
+         second store, `--also` names a file with them.\n",
     );
     text
 }
@@ -318,10 +400,38 @@ mod tests {
             (&["--store-container=/backup", "--store-prefix=etcd"], Some("/backup/etcd")),
         ] {
             let (_, theirs) = translated(args).unwrap();
-            assert_eq!(theirs.archive().unwrap().as_deref(), expected, "{args:?}");
+            assert_eq!(theirs.archive(&Environment::default()).unwrap().as_deref(), expected, "{args:?}");
         }
         let (_, theirs) = translated(&["--storage-provider=OSS", "--store-container=b"]).unwrap();
-        assert!(format!("{:?}", theirs.archive()).contains("--flavour"));
+        assert!(format!("{:?}", theirs.archive(&Environment::default())).contains("--flavour"));
+        let (_, theirs) = translated(&["--storage-provider=S3"]).unwrap();
+        let environment = Environment::of([("STORAGE_CONTAINER", "c"), ("SECONDARY_STORAGE_CONTAINER", "d")]);
+        assert_eq!(theirs.archive(&environment).unwrap().as_deref(), Some("s3://c"));
+    }
+
+    #[test]
+    fn the_second_store_is_another_destination_if_it_is_kept() {
+        let (nothing, place) =
+            (Environment::default(), ["--secondary-storage-provider=ABS", "--secondary-store-prefix=p"]);
+        let named = [&place[..], &["--secondary-store-container=c"]].concat();
+        let (_, mut theirs) = translated(&named).unwrap();
+        assert_eq!(theirs.also(&nothing).unwrap(), None);
+        assert!(theirs.notes[0].contains("--secondary-backup-sync-enabled"), "{:?}", theirs.notes);
+
+        for kept in ["--secondary-backup-sync-enabled", "--secondary-backup-sync-enabled=true"] {
+            let (_, mut theirs) = translated(&[&named[..], &[kept]].concat()).unwrap();
+            assert_eq!(theirs.also(&nothing).unwrap().as_deref(), Some("az://c/p"));
+            assert_eq!(theirs.archive(&nothing).unwrap(), None);
+            let credentials = Environment::of([("SECONDARY_AZURE_APPLICATION_CREDENTIALS", "/creds")]);
+            assert!(format!("{:?}", theirs.also(&credentials)).contains("archive: az://c/p"));
+        }
+        let (_, mut theirs) = translated(&[&place[..], &["--secondary-backup-sync-enabled"]].concat()).unwrap();
+        let environment = Environment::of([("STORAGE_CONTAINER", "c"), ("SECONDARY_STORAGE_CONTAINER", "d")]);
+        assert_eq!(theirs.also(&environment).unwrap().as_deref(), Some("az://d/p"));
+        assert!(format!("{:?}", theirs.also(&nothing)).contains("--secondary-store-container"));
+        let (_, mut theirs) = translated(&["--secondary-backup-sync-enabled"]).unwrap();
+        assert!(format!("{:?}", theirs.also(&nothing)).contains("--secondary-store-container"));
+        assert!(translated(&["--secondary-store-endpoint-override=x"]).unwrap_err().contains("--also"));
     }
 
     #[test]

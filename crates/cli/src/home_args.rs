@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::home::{Home, Site};
-use archive::encryption::Recipient;
 use etcd_data::Kind;
 use jiff::Timestamp;
 use store::Settings;
 
-use crate::archive_args::{KeyArgs, StoreArgs, age_recipient};
+use crate::archive_args::{KeyArgs, StoreArgs};
 use crate::archive_failure::{fault_failure, key_failure};
 use crate::archive_point::url;
 use crate::failure::Failure;
+use crate::recipient::{self, Named};
 use crate::source::Location;
 
 /// How an archive is reached that is written.
@@ -24,9 +24,10 @@ pub struct HomeArgs {
     /// called `etcd`
     #[arg(long, value_name = "NAME")]
     cluster: Option<String>,
-    /// Encrypt what is written for this age recipient; may be given several times
-    #[arg(long, value_name = "RECIPIENT", value_parser = age_recipient)]
-    encrypt_for: Vec<Recipient>,
+    /// Encrypt what is written for `age1…`, `@FILE` with several, `key-file:FILE`, `aws-kms:ARN`, `vault:MOUNT/KEY` or
+    /// `passphrase`; may be given several times (docs/encryption.md)
+    #[arg(long, value_name = "RECIPIENT", value_parser = recipient::parse)]
+    encrypt_for: Vec<Named>,
     /// The folder for what has to be on this machine meanwhile; where temporary files go, if not given
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
@@ -73,10 +74,10 @@ impl HomeArgs {
     }
 
     fn open(&self, place: &Location, settings: Settings) -> Result<Site, Failure> {
-        let keyring = Arc::new(self.keys.keyring(&settings)?);
+        let (recipients, keyring) = self.keys.to_write(&self.encrypt_for, &settings)?;
         let store = store::open(&url(place)?, &settings);
         let store = store.map_err(|error| fault_failure(&place.to_string(), error.action, &error.fault))?;
-        let (cluster, recipients) = (self.cluster.clone(), self.encrypt_for.clone());
+        let (cluster, keyring) = (self.cluster.clone(), Arc::new(keyring));
         Ok(Site { store, cluster, keyring, recipients, scratch: self.scratch() })
     }
 

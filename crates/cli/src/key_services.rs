@@ -39,9 +39,18 @@ impl KeyServiceArgs {
     }
 
     fn kms(&self, settings: &Settings) -> Result<Option<Kms>, Failure> {
-        let Some(region) = self.kms_region.clone().or_else(|| aws::region_of(settings)) else { return Ok(None) };
+        self.kms_region(settings).map(|region| self.kms_in(&region, settings)).transpose()
+    }
+
+    /// The region of KMS, where a key does not tell.
+    pub fn kms_region(&self, settings: &Settings) -> Option<String> {
+        self.kms_region.clone().or_else(|| aws::region_of(settings))
+    }
+
+    /// KMS in `region`. It is not asked yet.
+    pub fn kms_in(&self, region: &str, settings: &Settings) -> Result<Kms, Failure> {
         let (http, endpoint) = (client(settings)?, self.kms_endpoint.clone());
-        let (settings, at) = (settings.clone(), region.clone());
+        let (settings, at) = (settings.clone(), region.to_owned());
         let credentials: AwsCredentials = std::sync::Arc::new(move || {
             let (settings, region) = (settings.clone(), at.clone());
             Box::pin(async move {
@@ -50,10 +59,11 @@ impl KeyServiceArgs {
                 Ok(AwsCredential { key_id: key.id, secret_key: key.secret.reveal().to_owned().into(), token })
             })
         });
-        Ok(Some(Kms::new(http, &region, endpoint, credentials)))
+        Ok(Kms::new(http, region, endpoint, credentials))
     }
 
-    fn vault(&self, settings: &Settings) -> Result<Option<Vault>, Failure> {
+    /// The Vault, if one is named. It is not asked yet.
+    pub fn vault(&self, settings: &Settings) -> Result<Option<Vault>, Failure> {
         let Some(address) = self.vault_address.clone() else { return Ok(None) };
         let mut settings = settings.clone();
         if let Some(path) = settings.environment.get("VAULT_CACERT") {

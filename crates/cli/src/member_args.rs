@@ -1,5 +1,6 @@
 //! The member beside an agent: where its configuration is, and what its start may do without asking.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -109,6 +110,14 @@ impl MemberArgs {
 }
 
 impl Named {
+    /// Where its peers should find it, if it is alone: others will join it there. One of several tells its peers when it
+    /// starts, and not while it may still be where they look for it.
+    pub fn peer_urls(&self) -> BTreeMap<String, BTreeSet<String>> {
+        let Place { name, peer_urls, .. } = &self.place;
+        let alone = Some(name.clone()).filter(|_| self.place.is_alone());
+        alone.into_iter().map(|name| (name, peer_urls.iter().cloned().collect())).collect()
+    }
+
     /// Where what is on its way to the store outlives the agent: on the member's own volume.
     pub fn spools(&self) -> Option<PathBuf> {
         Some(self.place.data_dir.parent()?.join(SPOOLS))

@@ -21,6 +21,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use etcd_data::Kind;
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
+use store::Environment;
 
 use crate::archive_args::read_text;
 use crate::etcdbrctl_flags::{Translator, row_called};
@@ -75,9 +76,11 @@ impl Given {
             if let Ok(Some(path)) = matches.try_get_one::<PathBuf>("settings") {
                 given.file = Some(added.read(path, &mut theirs)?);
             }
-            if let Some(archive) = theirs.archive()? {
+            let environment = Environment::of_process();
+            if let Some(archive) = theirs.archive(&environment)? {
                 added.place("archive", archive);
             }
+            added.flags.extend(theirs.also(&environment)?.map(|place| OsString::from(format!("--also={place}"))));
             given.args.extend(added.flags);
             given.args.extend(added.places);
         }

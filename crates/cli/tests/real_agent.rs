@@ -7,11 +7,11 @@ mod running;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use running::{Running, refloat, succeed};
 use serde_json::Value;
-use testkit::{Client, Etcd, Member, MemberPorts, Port, Version};
+use testkit::{Client, ClusterPlan, Etcd, Member, MemberPorts, Port, Version};
 
 /// What a live member had at a revision.
 struct Truth {
@@ -111,22 +111,37 @@ fn require_cluster(archive: &Path, cluster: &str, key: &str) {
     succeed(&["get", text(archive), key, "--cluster", cluster]);
 }
 
+/// Agents that follow `etcd` into one archive.
+struct Agents<'a> {
+    folder: &'a Path,
+    archive: PathBuf,
+    etcd: &'a Etcd,
+}
+
+impl<'a> Agents<'a> {
+    fn new(folder: &'a Path, etcd: &'a Etcd) -> Self {
+        let archive = folder.join("archive");
+        std::fs::create_dir(&archive).unwrap();
+        Self { folder, archive, etcd }
+    }
+
+    /// Starts one that is called `name`, with `more` flags, which serves its page at `page`.
+    fn start(&self, name: &str, more: &[&str], page: &Port) -> Running {
+        let (url, spool) = (self.etcd.client_url(), self.folder.join(format!("spool-{name}")));
+        let args = ["agent", text(&self.archive), "--endpoints", &url, "--name", name, "--spool", text(&spool)];
+        let args = [&args[..], &["--takeover", "2s"], more].concat();
+        Running::start(&args, page.address(), &self.folder.join(format!("{name}.log")))
+    }
+}
+
 /// Two agents, of which one is killed again and again: whatever was told to be sealed is there, and nothing is missing
 /// in between.
 #[test]
 fn whoever_is_killed_another_goes_on() {
     let folder = tempfile::tempdir().unwrap();
-    let archive = folder.path().join("archive");
-    std::fs::create_dir(&archive).unwrap();
     let etcd = etcd(Version::V36, folder.path());
-    let (client, url) = (etcd.client(), etcd.client_url());
-    let start = |name: &str| {
-        let page = Port::reserve();
-        let spool = folder.path().join(format!("spool-{name}"));
-        let args = ["agent", text(&archive), "--endpoints", &url, "--name", name, "--spool", text(&spool)];
-        let args = [&args[..], &["--seal-after", "500ms", "--takeover", "2s"]].concat();
-        Running::start(&args, page.address(), &folder.path().join(format!("{name}.log")))
-    };
+    let (client, agents) = (etcd.client(), Agents::new(folder.path(), &etcd));
+    let start = |name: &str| agents.start(name, &["--seal-after", "500ms"], &Port::reserve());
     client.put("first", "one").unwrap();
     let mut writer = start("a");
     writer.until_sealed(truth(&client).revision);
@@ -150,10 +165,41 @@ fn whoever_is_killed_another_goes_on() {
     }
     assert!(writer.stop().success());
     for truth in &truths {
-        require(&archive, truth);
+        require(&agents.archive, truth);
     }
-    let points = succeed(&["points", text(&archive)]);
+    let points = succeed(&["points", text(&agents.archive)]);
     assert!(!points.contains("hole"), "{points}");
+}
+
+/// What only the one that writes can do is asked of whichever answers.
+#[test]
+fn who_stands_by_passes_on_what_only_the_writer_can_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let etcd = etcd(Version::V36, folder.path());
+    let (client, agents) = (etcd.client(), Agents::new(folder.path(), &etcd));
+    let start = |name: &str| {
+        let page = Port::reserve();
+        let advertised = page.url();
+        let more = ["--seal-after", "1h", "--allow-unauthenticated", "--advertise", &advertised];
+        (agents.start(name, &more, &page), page.address())
+    };
+    client.put("first", "one").unwrap();
+    let (mut writer, _) = start("a");
+    writer.until_sealed(truth(&client).revision);
+    let (mut other, page) = start("b");
+    other.until("it stands by", |status| status["capture"]["state"] == "standing_by");
+
+    client.put("second", "two").unwrap();
+    let sealed = truth(&client);
+    let mut stream = TcpStream::connect(page).unwrap();
+    write!(stream, "POST /snapshot/delta HTTP/1.1\r\nHost: {page}\r\nConnection: close\r\n").unwrap();
+    write!(stream, "Content-Length: 0\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let expected = format!("\"lastRevision\":{}", sealed.revision);
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains(&expected), "{answer}");
+    require(&agents.archive, &sealed);
+    assert!(other.stop().success() && writer.stop().success());
 }
 
 /// What etcd answers to who asks for its version as a browser does for a page of `host`.
@@ -218,4 +264,53 @@ fn standalone_is_one_command_and_goes_on_where_it_was() {
     running.until("the gateway serves", |_| client.status().is_ok());
     assert_eq!(client.get("/greeting").unwrap().unwrap().value, b"again");
     assert!(running.stop().success());
+}
+
+/// Changes a value where a member keeps it, as a disk that errs would: no page of it has a digest.
+fn err(db: &Path, value: &str, instead: &str) {
+    let mut bytes = std::fs::read(db).unwrap();
+    let is_it = |at: &usize| bytes[*at..].starts_with(value.as_bytes());
+    let places: Vec<usize> = (0..bytes.len()).filter(is_it).collect();
+    assert!(!places.is_empty(), "{value} is nowhere in {}", db.display());
+    for at in places {
+        bytes[at..at + value.len()].copy_from_slice(instead.as_bytes());
+    }
+    std::fs::write(db, bytes).unwrap();
+}
+
+#[test]
+fn a_member_that_silently_has_something_else_is_named() {
+    for version in [Version::V34, Version::V36] {
+        let folder = tempfile::tempdir().unwrap();
+        let dirs: Vec<_> = (0..3).map(|at| folder.path().join(format!("member-{at}"))).collect();
+        let plan = ClusterPlan::of(3);
+        let names = plan.names().to_vec();
+        let mut cluster = plan.start(version, &dirs);
+        let client = cluster.client();
+        client.put("/registry/things/it", "as it was written").unwrap();
+        let third = cluster.members.remove(1).stop();
+        err(&third.db(), "as it was written", "as it was wrotten");
+        cluster.members.push(third.start());
+        client.put("/registry/things/other", "afterwards").unwrap();
+
+        let (archive, page) = (folder.path().join("archive"), Port::reserve());
+        std::fs::create_dir(&archive).unwrap();
+        let urls: Vec<String> = cluster.members.iter().map(Etcd::client_url).collect();
+        let spool = folder.path().join("spool");
+        let args = ["agent", text(&archive), "--endpoints", &urls.join(","), "--spool", text(&spool)];
+        let mut agent = Running::start(&args, page.address(), &folder.path().join("log"));
+        agent.until_sealed(truth(&client).revision);
+        // Members are asked about what was sealed.
+        client.put("/registry/things/third", "later").unwrap();
+        let differs = |finding: &Value| {
+            let what = finding["what"].as_str().unwrap_or_default();
+            let alone = format!(" at {}, and ", names[1]);
+            let others = format!(" at {} and {}", names[0], names[2]);
+            finding["severity"] == "critical" && what.contains(&alone) && what.contains(&others)
+        };
+        agent.until("who differs is told", |status| {
+            status["findings"].as_array().is_some_and(|all| all.iter().any(differs))
+        });
+        assert!(agent.stop().success());
+    }
 }

@@ -12,8 +12,10 @@ mod truth;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use bucket::{BUCKET, Bucket};
+use rand::rngs::StdRng;
 use rand::{RngCore, SeedableRng};
 use running::Running;
 use tempfile::TempDir;
@@ -68,6 +70,13 @@ impl World {
         }
     }
 
+    /// Waits until everything up to `last` is sealed on this machine.
+    fn until_spooled(&self, agent: &mut Running, last: i64) {
+        agent.until("all is in the spool", |_| {
+            self.waiting().pop().is_some_and(|path| path.to_str().unwrap().ends_with(&format!("{last}.delta")))
+        });
+    }
+
     /// The sealed deltas that wait.
     fn waiting(&self) -> Vec<PathBuf> {
         fn below(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -98,10 +107,7 @@ fn what_a_killed_agent_has_sealed_the_next_one_delivers() {
         world.bucket.is_away(true);
         let hashes = world.write(10);
         let last = hashes[9].0;
-        agent.until("all is in the spool", |_| {
-            let newest = world.waiting().pop();
-            newest.is_some_and(|path| path.to_str().unwrap().ends_with(&format!("{last}.delta")))
-        });
+        world.until_spooled(&mut agent, last);
         agent.kill();
         world.client().compact(last).unwrap();
 
@@ -115,6 +121,47 @@ fn what_a_killed_agent_has_sealed_the_next_one_delivers() {
         world.require(&[&before[..], &hashes, &after[1..]].concat());
         assert!(agent.stop().success());
         assert_eq!(world.waiting(), [] as [PathBuf; 0]);
+    }
+}
+
+/// etcd does not wait for the store: what it compacts before that is back has been captured on from where the spool ends.
+#[test]
+fn an_agent_that_starts_while_the_store_is_away_captures_on_and_there_is_no_hole() {
+    for (version, undelivered) in [(Version::V34, 0), (Version::V35, 5), (Version::V36, 0), (Version::V37, 5)] {
+        let world = World::new(version);
+        let mut agent = world.agent(&["--seal-after", "100ms"]);
+        let mut before = world.write(3);
+        agent.until_sealed(before[2].0);
+        // It begins with a full. What it goes on from is a delta.
+        before.extend(world.write(2));
+        let lineage = agent.until_sealed(before[4].0)["recoverable"]["lineage"].clone();
+
+        world.bucket.is_away(true);
+        let waiting = world.write(undelivered);
+        if let Some((last, _)) = waiting.last() {
+            world.until_spooled(&mut agent, *last);
+        }
+        agent.kill();
+
+        let mut agent = world.agent(&["--seal-after", "100ms"]);
+        let mut hashes = Vec::new();
+        for _ in 0..2 {
+            let some = world.write(10);
+            world.until_spooled(&mut agent, some[9].0);
+            world.client().compact(some[9].0).unwrap();
+            // That it was compacted is known from the next seal on.
+            let known = world.client().put("known", "1").unwrap();
+            world.until_spooled(&mut agent, known);
+            hashes.extend(some);
+        }
+        agent.until("it tells what it waits for", |status| status["capture"]["state"] == "waiting_for_store");
+
+        world.bucket.is_away(false);
+        let after = world.write(2);
+        let status = agent.until_sealed(after[1].0);
+        assert_eq!(status["recoverable"]["lineage"], lineage, "{version}: the history goes on");
+        world.require(&[&before[..], &waiting, &hashes, &after].concat());
+        assert!(agent.stop().success());
     }
 }
 
@@ -152,7 +199,7 @@ fn a_spool_that_is_full_takes_no_more_until_there_is_room() {
     agent.until_sealed(before[0].0);
 
     world.bucket.is_away(true);
-    let (client, mut random) = (world.client(), rand::rngs::StdRng::seed_from_u64(1));
+    let (client, mut random) = (world.client(), StdRng::seed_from_u64(1));
     let mut put = || {
         let mut value = vec![0; LARGE];
         random.fill_bytes(&mut value);
@@ -174,5 +221,39 @@ fn a_spool_that_is_full_takes_no_more_until_there_is_room() {
     world.bucket.is_away(false);
     agent.until_sealed(hashes[0].0);
     world.require(&hashes);
+    assert!(agent.stop().success());
+}
+
+/// The spool's disk fills while the store is away. etcd has everything still, and tells it again when there is room.
+#[test]
+fn a_spool_whose_disk_is_full_loses_nothing() {
+    let world = World::new(Version::V36);
+    let (url, spools, page) = (world.etcd.client_url(), world.spools(), Port::reserve());
+    fs::create_dir(&spools).unwrap();
+    // A disk of its own, which is gone with the agent, and has room for a few deltas.
+    let mount = "mount -t tmpfs -o size=16m,mode=0700 none \"$0\" && exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", mount]).arg(&spools).arg(env!("CARGO_BIN_EXE_refloat"));
+    command.args(["agent", BUCKET, "--endpoints", &url, "--takeover", "2s", "--seal-after", "100ms"]);
+    command.arg("--spool").arg(spools.join("of-agent")).args(world.bucket.reached());
+    let mut agent = Running::begin(&mut command, page.address(), &world.folder.path().join("agent.log"));
+    let before = world.write(3);
+    agent.until_sealed(before[2].0);
+
+    world.bucket.is_away(true);
+    let (client, mut random) = (world.client(), StdRng::seed_from_u64(9));
+    let mut hashes = Vec::new();
+    for at in 0..40 {
+        let mut value = vec![0; 500_000];
+        random.fill_bytes(&mut value);
+        client.put(format!("large {}", at % 7), value).unwrap();
+        hashes.push(truth(&client));
+    }
+    agent.until("it says that the disk is full", |status| status.to_string().contains("No space left on device"));
+
+    world.bucket.is_away(false);
+    let after = world.write(2);
+    agent.until_sealed(after[1].0);
+    world.require(&[&before[..], &hashes, &after].concat());
     assert!(agent.stop().success());
 }

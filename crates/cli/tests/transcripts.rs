@@ -9,7 +9,7 @@
 mod own_archive;
 
 use std::fs::{self, File};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -54,6 +54,7 @@ sessions! {
     history
     inspect
     keys
+    recipients
     restore
     settings
     undo
@@ -145,6 +146,11 @@ fn desk(session: &str) -> TempDir {
     if session == "data_dir" {
         put_data_dirs(desk.path());
     }
+    if session == "recipients" {
+        put_own_archive(&desk.path().join("plain"));
+        put_own_archive(&desk.path().join("locked"));
+        put_lockboxes(desk.path());
+    }
     let put = |name: &str, fixture: &str| {
         let at = fixtures::path(fixture).canonicalize().unwrap();
         symlink(at, desk.path().join(name)).unwrap();
@@ -203,6 +209,34 @@ fn put_own_archive(place: &Path) {
         let path = place.join("golden").join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, bytes).unwrap();
+    }
+}
+
+/// Lockboxes of the archive `locked`: one for two key files, a later one for the second of them alone. The archive keys are 32
+/// times the byte 1 and the byte 2.
+fn put_lockboxes(desk: &Path) {
+    const ONE: &str = "AAAAAAAAAAAAAAABshXvsz2LF1Zeky+a/gWQ+uG8AK9pxjh+of9+fNxwA/pSgqJD0OEwAu6ccxpQgVgh";
+    const OTHER: &str = "AAAAAAAAAAAAAAABCaxHXCm0huGbkfjfAps++dDXUiGxs9nM7ELeH3ELllRhs3My6y7Qk1R9fus2pSdG";
+    const LATER: &str = "AAAAAAAAAAAAAAAC4X42dV1OoXNefcnQfBkBRdRWHV5xlf1qKxi7d5/xugtOmBnYVZjmDCk1OURqYLVN";
+    let lock = |name: &str, locked: &str| {
+        format!(r#"{{ "method": "key-file", "recipient": "key-file:{name}", "locked": "{locked}" }}"#)
+    };
+    let (one, other, later) = ("158c184e497d0ef4", "39635ee2654172dc", "39635ee2654172dc");
+    let keys = desk.join("locked/golden/keys");
+    fs::create_dir_all(&keys).unwrap();
+    for (id, hour, locks) in [
+        ("123d83d64f09f9cf6a18473355b9f476", 9, [lock(one, ONE), lock(other, OTHER)].join(", ")),
+        ("d6e7c1672fe2f5159a4ec06511a77591", 10, lock(later, LATER)),
+    ] {
+        let lockbox = format!(
+            r#"{{ "format": 1, "cluster": {{ "name": "golden", "id": "00000000000000000000000000000007" }}, "id": "{id}",
+                "created": "2026-11-21T{hour:02}:30:00Z", "superseded": null, "program": "refloat 0.1.0", "locks": [{locks}] }}"#
+        );
+        fs::write(keys.join(format!("{id}.json")), lockbox).unwrap();
+    }
+    for (name, text) in [("one", "2a".repeat(32)), ("other", "2b".repeat(32)), ("words", "correct horse".into())] {
+        fs::write(desk.join(name), text).unwrap();
+        fs::set_permissions(desk.join(name), fs::Permissions::from_mode(0o600)).unwrap();
     }
 }
 

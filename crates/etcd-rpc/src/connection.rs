@@ -1,5 +1,6 @@
 //! The connection to one member: made when it is needed, made anew when it broke, and remembered for why it broke.
 
+mod gathering;
 mod greeting;
 
 use std::io::ErrorKind;
@@ -20,6 +21,7 @@ use crate::access::Access;
 use crate::endpoint::Endpoint;
 use crate::fault::{Fault, TlsFault, connection_fault};
 use crate::tls::Certificates;
+use gathering::Gathering;
 use greeting::Greeting;
 
 /// How much may be on its way to one stream, and to all of a connection: a watch that lags holds no more than that.
@@ -96,6 +98,7 @@ impl Dialer {
         let tcp = TcpStream::connect((host, self.endpoint.port())).await.map_err(fault)?;
         // Small requests go out at once.
         tcp.set_nodelay(true).map_err(fault)?;
+        let tcp = Gathering::new(tcp);
         if !self.endpoint.is_https() {
             return Ok(Box::new(tcp));
         }

@@ -2,7 +2,7 @@
 //!
 //! A part is a block that was put and not yet listed in its blob. Nothing is begun and nothing given up by a request: the store
 //! discards blocks that no blob lists after a week, or when another upload of the same blob completes. Names of metadata
-//! have `_` where ours have `-`.
+//! have `_` where ours have `-`. Labels are what it calls index tags.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -24,6 +24,7 @@ use crate::credentials::azure::AzureAccess;
 use crate::error::{Fault, StoreError};
 use crate::http::{self, Answer, Http, MAX_ANSWER_BYTES};
 use crate::key::Key;
+use crate::labels;
 use crate::memory::{clip, past_end};
 use crate::object::{Info, Listing, Page, Put, Retention, Tag, When};
 use crate::store::{Abilities, Part, Store, Upload};
@@ -129,6 +130,9 @@ impl Azure {
         for (name, value) in &put.metadata {
             request = request.with(&format!("x-ms-meta-{}", name.replace('-', "_")), value);
         }
+        if !put.labels.is_empty() {
+            request = request.with("x-ms-tags", labels::header(&put.labels));
+        }
         Ok(request)
     }
 
@@ -188,6 +192,14 @@ impl Azure {
             metadata: metadata.collect(),
             retention: (until.is_some() || legal_hold).then_some(Retention { until, legal_hold }),
         })
+    }
+
+    async fn tags(&self, key: &Key) -> Result<BTreeMap<String, String>, Fault> {
+        let query = vec![("comp", "tags")];
+        let request = Request { query, limit: labels::MAX_BYTES, ..Request::of(Method::GET, key) };
+        let answer = self.request(request).await.map_err(labels::fault)?;
+        check(&answer, &When::Always).map_err(labels::fault)?;
+        labels::read(&answer)
     }
 
     /// One page. Azure goes on by marks of its own, so a listing from a key begins at the prefix and leaves out what is before.
@@ -347,6 +359,10 @@ impl Store for Azure {
 
     async fn head(&self, key: &Key) -> Result<Info, StoreError> {
         self.info(key).await.map_err(|fault| fault.at("asking for", &self.url, Some(key)))
+    }
+
+    async fn labels(&self, key: &Key) -> Result<BTreeMap<String, String>, StoreError> {
+        self.tags(key).await.map_err(|fault| fault.at("reading the labels of", &self.url, Some(key)))
     }
 
     async fn list(&self, listing: &Listing) -> Result<Page, StoreError> {

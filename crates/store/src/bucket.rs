@@ -9,6 +9,7 @@
 //! | put if absent | `If-None-Match: *` | `x-goog-if-generation-match: 0` |
 //! | put if unchanged | `If-Match: <etag>` | `x-goog-if-generation-match: <generation>` |
 //! | completion with a condition | the same | the store has none: it is looked up just before |
+//! | labels are | tags | metadata |
 //!
 //! Requests are made and signed here, so that every header can be sent and every answer be read in full: conditions at
 //! completion, retention, time to wait, regions. Deletions are requests of their own, several at a time: not every server
@@ -32,6 +33,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RANGE};
 use crate::error::{Fault, StoreError};
 use crate::http::{self, Answer, Http, MAX_ANSWER_BYTES};
 use crate::key::Key;
+use crate::labels;
 use crate::memory::{clip, past_end};
 use crate::object::{Info, Listing, Page, Put, Retention, Tag, When};
 use crate::store::{Abilities, Part, Store, Upload};
@@ -89,7 +91,12 @@ impl Bucket {
         let mut headers = self.condition(&put.when)?;
         self.add(&mut headers, &self.with_objects)?;
         self.add(&mut headers, &self.with_keys.0)?;
-        for (name, value) in &put.metadata {
+        let has_tags = self.dialect.has_tags();
+        if has_tags && !put.labels.is_empty() {
+            add_header(&mut headers, "x-amz-tagging", &labels::header(&put.labels))?;
+        }
+        let metadata: Vec<_> = if has_tags { put.metadata.iter().collect() } else { put.labelled_metadata().collect() };
+        for (name, value) in metadata {
             add_header(&mut headers, &self.dialect.header(&format!("meta-{name}")), value)?;
         }
         if let Some(retention) = put.retention {
@@ -179,6 +186,14 @@ impl Bucket {
             metadata: metadata.collect(),
             retention: retention::read(&answer),
         })
+    }
+
+    async fn tags(&self, key: &Key) -> Result<BTreeMap<String, String>, Fault> {
+        let query = vec![("tagging", "")];
+        let request = Request { query, limit: labels::MAX_BYTES, ..Request::of(Method::GET, key) };
+        let answer = self.request(request).await.map_err(labels::fault)?;
+        answers::check(&answer, None).map_err(labels::fault)?;
+        labels::read(&answer)
     }
 
     async fn page(&self, listing: &Listing) -> Result<Page, Fault> {
@@ -280,6 +295,14 @@ impl Store for Bucket {
 
     async fn head(&self, key: &Key) -> Result<Info, StoreError> {
         self.info(key).await.map_err(|fault| fault.at("asking for", &self.url, Some(key)))
+    }
+
+    async fn labels(&self, key: &Key) -> Result<BTreeMap<String, String>, StoreError> {
+        let told = match self.dialect.has_tags() {
+            true => self.tags(key).await,
+            false => self.info(key).await.map(|info| info.metadata),
+        };
+        told.map_err(|fault| fault.at("reading the labels of", &self.url, Some(key)))
     }
 
     async fn list(&self, listing: &Listing) -> Result<Page, StoreError> {

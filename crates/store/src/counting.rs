@@ -1,5 +1,6 @@
 //! A store that counts what it is asked: what a command costs is tested, not guessed.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -99,6 +100,11 @@ impl Store for Counting {
     async fn head(&self, key: &Key) -> Result<Info, StoreError> {
         self.count(|counts| counts.heads += 1);
         self.inner.head(key).await
+    }
+
+    async fn labels(&self, key: &Key) -> Result<BTreeMap<String, String>, StoreError> {
+        self.count(|counts| counts.others += 1);
+        self.inner.labels(key).await
     }
 
     async fn list(&self, listing: &Listing) -> Result<Page, StoreError> {

@@ -11,7 +11,7 @@
 //! - [`error`]: what can go wrong
 //! - [`store`]: what every store does
 //! - [`memory`], [`folder`]: the two that need no network
-//! - `http`, `xml`, and with them `bucket` (S3 and Google), `azure`, `swift`
+//! - `http`, `xml`, `labels`, and with them `bucket` (S3 and Google), `azure`, `swift`
 //! - [`settings`], [`credentials`], [`mod@open`]: from a URL to a store
 //! - [`retry`], [`limits`], [`counting`]: stores around a store
 //! - [`upload`], [`download`]: large objects, several pieces at a time
@@ -28,6 +28,7 @@ pub mod error;
 pub mod folder;
 mod http;
 pub mod key;
+mod labels;
 pub mod limits;
 pub mod memory;
 pub mod object;

@@ -1,5 +1,6 @@
 //! A store that is not asked for more than is allowed.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -102,6 +103,11 @@ impl Store for Limited {
     async fn head(&self, key: &Key) -> Result<Info, StoreError> {
         self.turn(1, 0).await;
         self.inner.head(key).await
+    }
+
+    async fn labels(&self, key: &Key) -> Result<BTreeMap<String, String>, StoreError> {
+        self.turn(1, 0).await;
+        self.inner.labels(key).await
     }
 
     async fn list(&self, listing: &Listing) -> Result<Page, StoreError> {

@@ -109,7 +109,8 @@ impl Memory {
 
         state.writes += 1;
         let tag = Tag(state.writes.to_string());
-        let metadata = if self.abilities.metadata { put.metadata.clone() } else { BTreeMap::new() };
+        let told = put.labelled_metadata().filter(|_| self.abilities.metadata);
+        let metadata = told.map(|(name, value)| (name.clone(), value.clone())).collect();
         let object = Object { bytes, modified: now, tag: tag.clone(), metadata, retention: put.retention };
         state.objects.insert(key.as_str().to_owned(), object);
         Ok(tag)

@@ -56,6 +56,8 @@ pub struct Put {
     pub when: When,
     /// What is told with the object: lower-case names of letters, digits and `-`, values of printable ASCII.
     pub metadata: BTreeMap<String, String>,
+    /// What is said of the object: [`crate::Store::labels`]. Names and values as in metadata. Only where metadata is kept.
+    pub labels: BTreeMap<String, String>,
     /// What is to keep it from being deleted.
     pub retention: Option<Retention>,
 }
@@ -69,6 +71,11 @@ impl Put {
     /// A put that finds `tag` there, or fails.
     pub fn if_unchanged(tag: Tag) -> Self {
         Self { when: When::Unchanged(tag), ..Self::default() }
+    }
+
+    /// Metadata, and labels as a part of it.
+    pub(crate) fn labelled_metadata(&self) -> impl Iterator<Item = (&String, &String)> {
+        self.metadata.iter().chain(&self.labels)
     }
 }
 

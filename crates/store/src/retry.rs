@@ -5,6 +5,7 @@
 //! condition and got no answer may have been written: when the store then says that something is there, it is looked at, and
 //! if it is what was to be written, it was.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::ops::Range;
@@ -213,6 +214,10 @@ impl Store for Retrying {
 
     async fn head(&self, key: &Key) -> Result<Info, StoreError> {
         self.until_done("asking for", Some(key), 0, || self.inner.head(key)).await
+    }
+
+    async fn labels(&self, key: &Key) -> Result<BTreeMap<String, String>, StoreError> {
+        self.until_done("reading the labels of", Some(key), 0, || self.inner.labels(key)).await
     }
 
     async fn list(&self, listing: &Listing) -> Result<Page, StoreError> {

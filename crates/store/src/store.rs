@@ -1,5 +1,6 @@
 //! What every store does.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::ops::Range;
@@ -39,6 +40,12 @@ pub trait Store: fmt::Debug + Send + Sync {
 
     /// Tells of an object.
     async fn head(&self, key: &Key) -> Result<Info, StoreError>;
+
+    /// What people say of an object, which they may do after it was written: its tags where the store has such, and else its
+    /// metadata. [`crate::Fault::Unable`] where the server has none after all. Wrappers pass this on.
+    async fn labels(&self, key: &Key) -> Result<BTreeMap<String, String>, StoreError> {
+        Ok(self.head(key).await?.metadata)
+    }
 
     /// Lists objects. Never shows half an object, nor an upload that is not complete.
     async fn list(&self, listing: &Listing) -> Result<Page, StoreError>;

@@ -44,8 +44,8 @@ mod moto {
         what_is_put_is_read_back, an_empty_object_is_an_object, ranges_are_clipped_or_refused, what_is_not_there_is_told,
         a_put_replaces, only_one_of_many_is_first, no_change_is_lost_among_many, a_stale_tag_replaces_nothing,
         listings_are_in_order_of_bytes, listings_go_on_after_a_key, a_folder_is_not_its_namesakes, odd_names_are_names,
-        many_are_deleted_at_once, metadata_comes_back, parts_come_in_any_order, an_upload_is_gone_on_with_by_another,
-        nothing_shows_before_it_is_complete, what_is_retained_stays,
+        many_are_deleted_at_once, metadata_comes_back, labels_come_back, parts_come_in_any_order,
+        an_upload_is_gone_on_with_by_another, nothing_shows_before_it_is_complete, what_is_retained_stays,
     );
 }
 

@@ -14,7 +14,7 @@
 //!
 //! Stalls wait on tokio's clock, which tests pause. What a store keeps by time (retention) follows [`ManualClock`].
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
@@ -355,6 +355,10 @@ impl Store for FaultyStore {
 
     async fn head(&self, key: &Key) -> Result<Info, StoreError> {
         self.ask(key.as_str(), Some(key), self.inner.head(key)).await
+    }
+
+    async fn labels(&self, key: &Key) -> Result<BTreeMap<String, String>, StoreError> {
+        self.ask(key.as_str(), Some(key), self.inner.labels(key)).await
     }
 
     async fn list(&self, listing: &Listing) -> Result<Page, StoreError> {

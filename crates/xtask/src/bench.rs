@@ -22,3 +22,4 @@ pub(crate) use catalogue::catalogue;
 pub(crate) use engine::engine;
 pub(crate) use format::format;
 pub(crate) use measure::measured;
+pub(crate) use work::program;

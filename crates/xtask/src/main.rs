@@ -31,8 +31,10 @@ usage: cargo xtask COMMAND
             measure what fulls and deltas make of the standard works
   bench archive [PART]
             measure restoring, merging and looking into archives: restore, merge, lookup, line or memory, or all
-  bench agent [PART] [--short | --long] [--program REFLOAT]
+  bench agent [PART] [--short | --long]
             measure following and serving again, with a real etcd: capture, memory, latency or serving, or all
+  bench ... --program REFLOAT
+            measure this program, instead of building the tree's as it is released
   soak [PART]
             run the tests that draw from seeds for hours: following, archive, points, rounds or partition, or all;
             SIMULATION_SEEDS, POINTS and ROUNDS say how many
@@ -53,14 +55,19 @@ fn main() -> ExitCode {
 
 fn run(arguments: &[String]) -> Result<ExitCode> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let (arguments, given) = match arguments.as_slice() {
+        ["bench", rest @ .., "--program", program] => ([&["bench"][..], rest].concat(), Some(*program)),
+        _ => (arguments, None),
+    };
+    let refloat = || bench::program(given);
     match arguments.as_slice() {
-        ["bench"] | ["bench", "engine"] => bench::engine(&[1, 4], 5)?,
-        ["bench", "engine", gib] => bench::engine(&[gib.parse()?], 5)?,
+        ["bench"] | ["bench", "engine"] => bench::engine(&[1, 4], 5, &refloat()?)?,
+        ["bench", "engine", gib] => bench::engine(&[gib.parse()?], 5, &refloat()?)?,
         ["bench", "catalogue"] => bench::catalogue()?,
         ["bench", "format"] => bench::format()?,
-        ["bench", "archive"] => bench::archive(None)?,
-        ["bench", "archive", part] => bench::archive(Some(part))?,
-        ["bench", "agent", rest @ ..] => bench::agent(rest)?,
+        ["bench", "archive"] => bench::archive(None, &refloat()?)?,
+        ["bench", "archive", part] => bench::archive(Some(part), &refloat()?)?,
+        ["bench", "agent", rest @ ..] => bench::agent(rest, refloat()?)?,
         ["measured", command @ ..] => return bench::measured(command),
         ["servers"] => servers::install(|_, _| true)?,
         ["servers", wanted] => servers::install(|name, version| format!("{name}-{version}") == *wanted)?,

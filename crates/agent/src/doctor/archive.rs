@@ -219,7 +219,7 @@ fn of_recipients(ours: &Ours) -> Finding {
     match &ours.recipients {
         Some(recipients) if recipients.len() == 1 => check.advice(
             format!("only {} can open it", recipients.join("")),
-            "--encrypt-for a second recipient, whose key is kept elsewhere: if that one is lost, so is the archive",
+            "`refloat recipients` lets a second one in, whose key is kept elsewhere: if this one is lost, so is the archive",
         ),
         Some(recipients) => check.ok(format!("it is for {}", recipients.join(", "))),
         None => check.advice(

@@ -111,7 +111,7 @@ pub async fn deliver(
         if right.borrow().permit().is_none_or(|permit| permit.epoch() != epoch) {
             continue;
         }
-        if let Err(error) = spool.remove(&next) {
+        if let Err(error) = spool.delivered(&next) {
             return error.into();
         }
         pause = PAUSE;

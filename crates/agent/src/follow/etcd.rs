@@ -35,6 +35,14 @@ const LOOK: Duration = Duration::from_secs(3);
 /// How often a member is asked how far it is while it has nothing to tell.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
+/// What a watch has told, of a member that cannot be asked by the watch how far it is.
+struct Heard {
+    member: Member,
+    /// The last revision that it told of.
+    reached: Revision,
+    is_partial: bool,
+}
+
 impl Etcd {
     /// The cluster that has members at `endpoints`.
     ///
@@ -144,11 +152,23 @@ impl Live for Etcd {
         let version = self.known().by_id.get(&id).map(|(_, version)| version.clone()).unwrap_or_default();
         let watch = member.watch(from.0).await.map_err(trouble)?;
         let ask = tells_progress_right(&version).then(|| watch.ask_progress());
-        let watching = stream::try_unfold((watch, ask), |(mut watch, ask)| async move {
+        let heard = Heard { member, reached: Revision(from.0 - 1), is_partial: false };
+        let watching = stream::try_unfold((watch, ask, heard), |(mut watch, ask, mut heard)| async move {
             loop {
                 match timeout(PROGRESS_EVERY, watch.next()).await {
-                    Ok(seen) => return Ok(Some((self::seen(seen.map_err(trouble)?), (watch, ask)))),
-                    Err(_) => ask.iter().for_each(etcd_rpc::AskProgress::now),
+                    Ok(seen) => {
+                        let seen = self::seen(seen.map_err(trouble)?);
+                        heard.note(&seen);
+                        return Ok(Some((seen, (watch, ask, heard))));
+                    }
+                    Err(_) => match &ask {
+                        Some(ask) => ask.now(),
+                        None => {
+                            if let Some(nothing) = heard.nothing_since().await {
+                                return Ok(Some((nothing, (watch, ask, heard))));
+                            }
+                        }
+                    },
                 }
             }
         });
@@ -286,6 +306,23 @@ fn trouble(error: RpcError) -> Trouble {
     match error.fault.is_transient() {
         true => Trouble::Away { place, why },
         false => Trouble::Refused { place, why },
+    }
+}
+
+impl Heard {
+    fn note(&mut self, seen: &Seen) {
+        if let Some(last) = seen.changes.last() {
+            self.reached = last.revision;
+        }
+        self.is_partial = seen.is_partial;
+    }
+
+    /// That nothing has happened since, where the cluster's revision is the last that was told of.
+    async fn nothing_since(&self) -> Option<Seen> {
+        let question = RangeRequest { key: Bytes::from_static(b"\0"), count_only: true, ..RangeRequest::default() };
+        let header = self.member.range(question).await.ok()?.header?;
+        let is_all = header.revision == self.reached.0 && !self.is_partial;
+        is_all.then(|| Seen { cluster: header.cluster_id, revision: self.reached, ..Seen::default() })
     }
 }
 

@@ -72,8 +72,19 @@ pub struct Standing {
     pub sight: Option<Sight>,
     /// What stands in the way now.
     pub trouble: Option<Trouble>,
+    /// Why nothing is captured while the right to write is waited for, though this machine knows where to go on.
+    pub uncaptured: Option<String>,
     /// Members that answered differently to HashKV, if there are any.
     pub differing: Option<String>,
+}
+
+impl Standing {
+    /// Everything that stands in the way now.
+    pub fn in_the_way(&self) -> Option<Trouble> {
+        let Trouble { what, since } = self.trouble.clone()?;
+        let uncaptured = self.uncaptured.as_ref().map(|why| format!("; meanwhile nothing is captured: {why}"));
+        Some(Trouble { what: what + uncaptured.as_deref().unwrap_or_default(), since })
+    }
 }
 
 /// Telling it.
@@ -82,6 +93,16 @@ pub struct Progress {
     told: watch::Sender<Standing>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    whose: Whose,
+}
+
+/// Who tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// The one who follows.
+    Follower,
+    /// The one who captures while that one waits for the right to write. What is waited for, that one tells.
+    Meanwhile,
 }
 
 impl Default for Progress {
@@ -94,7 +115,12 @@ impl Progress {
     /// At its beginning; what happens is counted by `metrics`.
     pub fn counted_by(metrics: Arc<Metrics>) -> Self {
         let told = watch::Sender::new(Standing { since: Timestamp::now(), ..Standing::default() });
-        Self { told, metrics }
+        Self { told, metrics, whose: Whose::Follower }
+    }
+
+    /// The same, for whoever captures while the right to write is waited for.
+    pub(crate) fn meanwhile(&self) -> Self {
+        Self { whose: Whose::Meanwhile, ..self.clone() }
     }
 
     /// What is told, whenever that changes.
@@ -105,6 +131,9 @@ impl Progress {
     /// It does something else now.
     pub fn does(&self, doing: Doing) {
         self.told.send_if_modified(|told| {
+            if self.whose == Whose::Meanwhile {
+                return doing == Doing::Following && told.uncaptured.take().is_some();
+            }
             let is_new = told.doing != doing;
             if is_new {
                 tracing::info!(doing = ?doing, "following");
@@ -145,6 +174,14 @@ impl Progress {
     pub fn trouble(&self, what: impl Into<String>) {
         let what = what.into();
         self.told.send_if_modified(|told| {
+            if self.whose == Whose::Meanwhile {
+                let is_new = told.uncaptured.as_ref() != Some(&what);
+                if is_new {
+                    tracing::warn!(what, "nothing is captured while the right to write is waited for");
+                    told.uncaptured = Some(what);
+                }
+                return is_new;
+            }
             let is_new = told.trouble.as_ref().is_none_or(|before| before.what != what);
             if is_new {
                 tracing::warn!(what, "trouble with following");

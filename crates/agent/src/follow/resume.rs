@@ -16,7 +16,7 @@ use crate::follow::live::{Live, Sight, Trouble};
 use crate::home::Home;
 use compare::Compare;
 
-pub(crate) use compare::tells;
+pub(crate) use compare::{archived, tells};
 
 /// How an archive goes on.
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 pub(crate) mod anchors;
 mod left_over;
 mod listen;
+pub(in crate::follow) mod recall;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +27,7 @@ use crate::follow::base::{BaseError, BasePlan};
 use crate::follow::choose::{Nobody, called, choose};
 use crate::follow::deliver::{Delivered, Undelivered, deliver};
 use crate::follow::line::{Break, Line};
-use crate::follow::live::{Sight, Trouble};
+use crate::follow::live::{Live, Sight, Trouble};
 use crate::follow::order::{self, Order};
 use crate::follow::progress::{Doing, Mark};
 use crate::follow::resume::{Resume, ResumeError, resume, tells};
@@ -114,6 +115,8 @@ pub struct Session {
     /// The changes of that revision: who watches again compares them with what the cluster says of it.
     last: Vec<TailRecord>,
     told: Told,
+    /// Whether users or roles have changed, and no full has them.
+    lacks_full: bool,
     avoided: Option<u64>,
     /// Since when nobody has told anything.
     silent_since: Option<Instant>,
@@ -130,6 +133,7 @@ impl Session {
         progress.does(Doing::Starting);
         let mut tip = home.with(|archive, home| archive.tip(&home.scratch)).await?;
         if let Some(end) = &tip {
+            forget_what_is_over(follower, end);
             let left = left_over::sort_out(follower, end).await?;
             if left.is_next && !left.is_of_earlier {
                 let sealed = Mark { revision: end.revision, seen: end.seen };
@@ -153,6 +157,7 @@ impl Session {
             Resume::NewLineage { parent, why } => (parent, why),
         };
         let lineage = begin_lineage(home, parent, &why, now).await?;
+        follower.spool.forget_last();
         tracing::info!(%lineage, why, "a chain begins with a full from etcd");
         progress.does(Doing::TakingFull);
         let plan = BasePlan { member, etcd_cluster: sight.cluster, lineage, epoch };
@@ -194,8 +199,12 @@ impl Session {
         let (epoch, lineage) = (plan.epoch, plan.lineage.clone());
         follower.progress.tell(|told| {
             (told.epoch, told.lineage, told.holder) = (Some(epoch), Some(lineage), None);
-            told.sight = Some(sight.clone());
+            (told.sight, told.uncaptured) = (Some(sight.clone()), None);
         });
+        Self::after(plan, (reached, last), link, told)
+    }
+
+    fn after(plan: BasePlan, (reached, last): (Revision, Vec<TailRecord>), link: Option<Link>, told: Told) -> Self {
         let line = Line::after(plan.etcd_cluster, reached);
         Self {
             plan,
@@ -205,9 +214,15 @@ impl Session {
             sealed: reached,
             last,
             told,
+            lacks_full: false,
             avoided: None,
             silent_since: None,
         }
+    }
+
+    /// Users or roles have changed before it began, and no full has them.
+    pub(crate) fn owes_full(&mut self) {
+        self.lacks_full = true;
     }
 
     /// Follows until something ends it. What was sealed by then is delivered, if the store takes it in time.
@@ -352,6 +367,14 @@ fn undelivered_end(follower: &Follower, undelivered: Undelivered) -> End {
             }
         }
         Undelivered::Taken { .. } | Undelivered::Archive(_) => End::Failed(undelivered.into()),
+    }
+}
+
+/// Forgets what was delivered last from here, where another one has written since.
+fn forget_what_is_over(follower: &Follower, end: &Tip) {
+    let is_over = |last: &Header| last.lineage != end.lineage || last.epoch < end.epoch;
+    if follower.spool.last().is_some_and(|(last, _)| is_over(&last.header)) {
+        follower.spool.forget_last();
     }
 }
 

@@ -56,6 +56,8 @@ pub struct Spool {
 
 /// What is in the making is called so, and nothing else here is.
 const MAKING: &str = "making";
+/// What the store has got last.
+const LAST: &str = "last";
 /// What cannot be delivered is kept here.
 const ASIDE: &str = "set-aside";
 /// Whoever uses the folder has this file locked.
@@ -153,6 +155,32 @@ impl Spool {
         self.lock().front().cloned()
     }
 
+    /// What it ends with: what was sealed last, delivered or not. Whoever has to do without the store goes on from there.
+    pub fn end(&self) -> Option<(Sealed, File)> {
+        let newest = self.lock().back().cloned();
+        match newest {
+            Some(newest) => Some((newest.clone(), File::open(self.path(&newest).ok()?).ok()?)),
+            None => self.last(),
+        }
+    }
+
+    /// What the store has got last from here, unless another agent has written since, as far as is known.
+    pub fn last(&self) -> Option<(Sealed, File)> {
+        let file = File::open(self.folder.join(LAST)).ok()?;
+        let (header, size_bytes) = (read_header(&file).ok()?, file.metadata().ok()?.len());
+        Some((Sealed { name: name_of(&header), header, size_bytes }, file))
+    }
+
+    /// Forgets what the store has got last from here: the archive does not end there any more.
+    pub fn forget_last(&self) {
+        match fs::remove_file(self.folder.join(LAST)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(%error, folder = %self.folder.display(), "what was delivered last is not forgotten");
+            }
+            _ => {}
+        }
+    }
+
     /// The folder as a store, to send from.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
@@ -176,7 +204,7 @@ impl Spool {
         closing: Closing,
         writing: &Writing<'_>,
     ) -> Result<Written, Error> {
-        let name = Name::Delta(header.lineage.clone(), DeltaName { level: 0, from: header.from, to: header.to });
+        let name = name_of(&header);
         let key = name.below("")?;
         let failed = |source| Error::Scratch { folder: self.folder.clone(), source };
         let making = self.folder.join(MAKING);
@@ -221,11 +249,21 @@ impl Spool {
         self.tell(queue);
     }
 
-    /// Takes out what the store has, or somebody else has written.
+    /// Takes out what the store has now, and keeps it as the last. Nothing is synced for that: whichever of its two places
+    /// it is in after the power has failed, it is known to have been sealed.
+    pub fn delivered(&self, sealed: &Sealed) -> Result<(), Error> {
+        self.take_out(sealed, |path| fs::rename(path, self.folder.join(LAST)))
+    }
+
+    /// Takes out what somebody else has written, or cannot be sent.
     pub fn remove(&self, sealed: &Sealed) -> Result<(), Error> {
-        let path = self.folder.join(self.key(sealed)?.as_str());
+        self.take_out(sealed, |path| fs::remove_file(path))
+    }
+
+    fn take_out(&self, sealed: &Sealed, how: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), Error> {
+        let path = self.path(sealed)?;
         let mut queue = self.lock();
-        match fs::remove_file(&path) {
+        match how(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(Error::Scratch { folder: self.folder.clone(), source: error });
             }
@@ -233,6 +271,10 @@ impl Spool {
         }
         self.forget(sealed, &mut queue);
         Ok(())
+    }
+
+    fn path(&self, sealed: &Sealed) -> Result<PathBuf, Error> {
+        Ok(self.folder.join(self.key(sealed)?.as_str()))
     }
 
     fn tell(&self, queue: &VecDeque<Sealed>) {
@@ -243,6 +285,10 @@ impl Spool {
     fn lock(&self) -> MutexGuard<'_, VecDeque<Sealed>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn name_of(header: &Header) -> Name {
+    Name::Delta(header.lineage.clone(), DeltaName { level: 0, from: header.from, to: header.to })
 }
 
 /// More than is sealed at once, so that it is packed where it is gathered, and nothing else is gathered meanwhile.
@@ -312,6 +358,28 @@ mod tests {
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
         let spool = Spool::open(&folder).unwrap();
         assert_eq!((spool.all().len(), fs::metadata(&folder).unwrap().mode() & 0o777), (1, 0o700));
+    }
+
+    #[test]
+    fn it_ends_with_what_was_delivered_last_until_that_is_forgotten() {
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path().join("spool");
+        let spool = Spool::open(&folder).unwrap();
+        assert!(spool.end().is_none());
+        seal(&spool, scratch.path()).unwrap();
+        let sealed = spool.first().unwrap();
+        assert!(spool.last().is_none());
+        assert_eq!(spool.end().unwrap().0, sealed);
+        spool.delivered(&sealed).unwrap();
+
+        // The next agent finds it.
+        drop(spool);
+        let spool = Spool::open(&folder).unwrap();
+        assert_eq!((spool.all(), *spool.fill().borrow()), (vec![], Fill::default()));
+        assert_eq!((spool.last().unwrap().0, spool.end().unwrap().0), (sealed.clone(), sealed));
+        spool.forget_last();
+        assert!(spool.last().is_none() && spool.end().is_none());
+        spool.forget_last();
     }
 
     #[test]

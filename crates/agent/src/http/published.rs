@@ -11,6 +11,9 @@
 //! | `/metrics` | read | what monitoring reads |
 //! | `/healthz` | anybody | `{"health":true}` with 200, or `{"health":false}` with 503, and what is recoverable |
 //!
+//! An agent that stands by passes fulls and deltas on to the one that writes, if it knows where that is (`--advertise`), and else
+//! answers 405 with its name. What is newest it tells itself: the archive is the same.
+//!
 //! The published server takes every method for each of them, so this one does. Where it answers an error with nothing, this one
 //! says why.
 //!
@@ -31,8 +34,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use axum::{Json, Router};
 use futures::future::BoxFuture;
-use http::StatusCode;
 use http::header::CONTENT_TYPE;
+use http::{HeaderMap, StatusCode, Uri};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +43,8 @@ pub use crate::wrap::Mode;
 pub use initialization::{Initialization, State as InitializationState};
 pub use snapshot::{Latest, Snapshot, SnapshotKind};
 
-use super::Routes;
+use super::forward::PASSED_ON;
+use super::{Forward, Routes};
 
 /// Who prepares the data directory of a member, and tells its etcd how to start.
 pub trait Prepare: Send + Sync {
@@ -62,6 +66,9 @@ pub trait Snapshots: Send + Sync {
     /// The newest full, and the deltas behind it.
     fn latest(&self) -> BoxFuture<'static, Result<Latest, NoSnapshot>>;
 
+    /// Where the one is who publishes and seals, if that is another and it is known.
+    fn writer(&self) -> Option<String>;
+
     /// How things are.
     fn health(&self) -> Health;
 
@@ -72,7 +79,7 @@ pub trait Snapshots: Send + Sync {
 /// Why there is no snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoSnapshot {
-    /// There is no archive, or this agent does not write and cannot reach the one that does.
+    /// There is no archive, or this agent does not write.
     NotHere(String),
     /// It failed.
     Failed(String),
@@ -92,11 +99,13 @@ struct Published {
     prepare: Arc<dyn Prepare>,
     snapshots: Arc<dyn Snapshots>,
     initialization: Arc<Initialization>,
+    forward: Arc<Forward>,
 }
 
-/// The published paths.
-pub fn routes(prepare: Arc<dyn Prepare>, snapshots: Arc<dyn Snapshots>) -> Routes {
-    let published = Published { prepare, snapshots, initialization: Arc::new(Initialization::default()) };
+/// The published paths. What only another agent can do is passed on to it by `forward`.
+pub fn routes(prepare: Arc<dyn Prepare>, snapshots: Arc<dyn Snapshots>, forward: Forward) -> Routes {
+    let (initialization, forward) = (Arc::new(Initialization::default()), Arc::new(forward));
+    let published = Published { prepare, snapshots, initialization, forward };
     Routes {
         open: Router::new().route("/healthz", any(healthz)).with_state(published.clone()),
         reading: Router::new()
@@ -136,15 +145,40 @@ struct FullQuery {
     is_final: Option<String>,
 }
 
-async fn full(State(published): State<Published>, Query(query): Query<FullQuery>) -> Response {
+async fn full(State(published): State<Published>, Query(query): Query<FullQuery>, asked: Asked) -> Response {
     let Some(is_final) = truth(query.is_final.as_deref().unwrap_or_default()) else {
         return (StatusCode::BAD_REQUEST, "final is true or false\n").into_response();
     };
-    answer(published.snapshots.full(is_final).await)
+    published.answer_or_pass_on(published.snapshots.full(is_final).await, &asked).await
 }
 
-async fn delta(State(published): State<Published>) -> Response {
-    answer(published.snapshots.delta().await)
+async fn delta(State(published): State<Published>, asked: Asked) -> Response {
+    published.answer_or_pass_on(published.snapshots.delta().await, &asked).await
+}
+
+/// What was asked, as far as it is passed on.
+type Asked = (Uri, HeaderMap);
+
+impl Published {
+    /// The answer; that of the agent that writes, if this one does not and that one can be asked.
+    async fn answer_or_pass_on(
+        &self,
+        outcome: Result<impl Serialize, NoSnapshot>,
+        (asked, headers): &Asked,
+    ) -> Response {
+        let why = match outcome {
+            Err(NoSnapshot::NotHere(why)) if !headers.contains_key(PASSED_ON) => why,
+            outcome => return answer(outcome),
+        };
+        let Some(writer) = self.snapshots.writer() else { return answer(Err::<(), _>(NoSnapshot::NotHere(why))) };
+        match self.forward.to(&writer, asked).await {
+            Ok(answered) => answered,
+            Err(cannot) => {
+                let why = format!("{why}; it does not answer at {writer}: {cannot}");
+                answer(Err::<(), _>(NoSnapshot::NotHere(why)))
+            }
+        }
+    }
 }
 
 async fn latest(State(published): State<Published>) -> Response {

@@ -41,6 +41,14 @@ fn cluster(heard: &Heard) -> Vec<Finding> {
             "find out which member agrees with the archive (`refloat verify --deep`), and replace the other",
         ));
     }
+    let nobody = heard.standing.sight.as_ref().and_then(|sight| choose::choose(sight, None, None).err());
+    findings.extend(nobody.map(|nobody| {
+        with_remedy(
+            found(Severity::Critical, "the cluster", nobody.to_string()),
+            "bring the other members back; if they are gone for good, stop the etcd of one that is left, run `refloat restore \
+             ARCHIVE --data-dir DIR --replace` there, start it, and let the others join it with empty directories",
+        )
+    }));
     let members = heard.standing.sight.iter().flat_map(|sight| &sight.members);
     findings.extend(members.filter_map(|member| {
         let answer = member.answer.as_ref().err()?;
@@ -102,12 +110,12 @@ fn elsewhere(heard: &Heard) -> Vec<Finding> {
 
 /// Following, and what stands in its way.
 fn capture(heard: &Heard, recoverable: &Recoverable) -> Option<Finding> {
-    match (recoverable, &heard.standing.trouble) {
+    match (recoverable, heard.standing.in_the_way()) {
         (Recoverable { verdict: Verdict::Late, why_not: Some(what), until, .. }, _) => {
             Some(Finding { since: *until, ..found(Severity::Critical, "capture", what) })
         }
         (_, Some(trouble)) => {
-            Some(Finding { since: Some(trouble.since), ..found(Severity::Warning, "capture", &trouble.what) })
+            Some(Finding { since: Some(trouble.since), ..found(Severity::Warning, "capture", trouble.what) })
         }
         (_, None) => None,
     }

@@ -40,7 +40,8 @@ async fn reporter() -> Reporter {
 
 /// The right to write, as who gets it has it.
 async fn ours(home: &Home) -> Right {
-    let me = Candidate { cluster: home.cluster.clone(), holder: "agent-0".into(), instance: Instance(1) };
+    let (cluster, holder) = (home.cluster.clone(), "agent-0".into());
+    let me = Candidate { cluster, holder, serves: None, instance: Instance(1) };
     let fence = Fence::new(me, Terms::default(), Epoch(0));
     let mut gate = Gate::new(&*home.store, &home.folder(), fence).unwrap();
     Right::Ours(gate.acquire(Acquire::Within(Duration::from_secs(60))).await.unwrap())
@@ -53,7 +54,7 @@ fn rendered(heard: &Heard, reporter: &Reporter) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn monitoring_sees_who_writes() {
     let reporter = reporter().await;
-    let theirs = |holder: &str| Right::Theirs { holder: holder.into(), epoch: Epoch(3) };
+    let theirs = |holder: &str| Right::Theirs { holder: holder.into(), epoch: Epoch(3), serves: None };
     let table = [
         (ours(&reporter.home).await, Some("agent-0"), 1),
         (theirs("agent-1"), Some("agent-1"), 0),
@@ -87,6 +88,29 @@ async fn monitoring_sees_the_alarms_of_each_member() {
         let line = format!("refloat_member_alarm{{member=\"{member}\",alarm=\"{alarm}\"}} {is_raised}.0\n");
         assert!(text.contains(&line), "{line}{text}");
     }
+}
+
+#[tokio::test]
+async fn who_is_left_without_a_quorum_is_told_what_to_run() {
+    let reporter = reporter().await;
+    let findings = |leader: u64, others: Result<MemberAnswer, String>| {
+        let member = |id: u64, answer: Result<MemberAnswer, String>| {
+            let (client_urls, peer_urls) = (Vec::new(), Vec::new());
+            MemberSight { id, name: format!("m{id}"), client_urls, peer_urls, is_learner: false, answer }
+        };
+        let members = vec![
+            member(1, Ok(MemberAnswer { leader, ..MemberAnswer::default() })),
+            member(2, others.clone()),
+            member(3, others),
+        ];
+        let standing = Standing { sight: Some(Sight { members, ..Sight::default() }), ..Standing::default() };
+        Heard { standing, ..Heard::default() }.status(Timestamp::now(), &reporter, Vec::new()).findings
+    };
+    let lost = findings(0, Err("no route".into())).remove(0);
+    assert_eq!(lost.what, "the cluster has no leader: 1 of 3 members that vote answer");
+    assert!(lost.remedy.unwrap().contains("`refloat restore ARCHIVE --data-dir DIR --replace`"));
+    let led = findings(1, Ok(MemberAnswer { leader: 1, ..MemberAnswer::default() }));
+    assert!(led.is_empty(), "{led:?}");
 }
 
 #[tokio::test]

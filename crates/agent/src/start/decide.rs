@@ -51,7 +51,9 @@ fn keep(seen: &Seen, member: &Member) -> Decision {
         Archived::Newest(newest) => newest.revision.0.saturating_sub(member.revision.0).max(0),
         _ => 0,
     };
-    Decision::Keep { archive_ahead_by: ahead_by.unsigned_abs() }
+    let is_elsewhere = matches!(&seen.others, Others::Quorum(standing) if standing.is_elsewhere);
+    let moved = is_elsewhere.then_some(member.id);
+    Decision::Keep { archive_ahead_by: ahead_by.unsigned_abs(), moved }
 }
 
 fn in_running_cluster(seen: &Seen, policy: &Policy, member: &Member, standing: &Standing) -> Decision {

@@ -13,6 +13,8 @@ pub enum Decision {
     Keep {
         /// How many revisions the archive has after it, if it has any.
         archive_ahead_by: u64,
+        /// The member whose peers look for it elsewhere: they are told where it is now.
+        moved: Option<MemberId>,
     },
     /// The member joins its running cluster, as a learner at first. A directory that is there is kept aside.
     Join(Join),
@@ -228,9 +230,12 @@ impl Reason {
 impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Keep { archive_ahead_by: 0 } => f.write_str("keep the directory"),
-            Self::Keep { archive_ahead_by } => {
-                write!(f, "keep the directory, though the archive is {archive_ahead_by} revisions ahead")
+            Self::Keep { archive_ahead_by, moved } => {
+                f.write_str("keep the directory")?;
+                if *archive_ahead_by > 0 {
+                    write!(f, ", though the archive is {archive_ahead_by} revisions ahead")?;
+                }
+                if moved.is_some() { f.write_str(", and tell its peers where it is now") } else { Ok(()) }
             }
             Self::Join(Join::Newly) => f.write_str("join as a learner"),
             Self::Join(Join::InPlaceOf(id)) => write!(f, "remove member {id}, and join anew as a learner"),

@@ -6,6 +6,7 @@
 
 use std::time::Instant;
 
+use etcd_data::MemberId;
 use etcd_data::aside::set_aside;
 use etcd_rpc::{ListedMember, Member, RpcError, Word};
 
@@ -36,6 +37,18 @@ pub(super) async fn carry_out(
         }
     };
     Ok(launch(place, id, spokesman).await?)
+}
+
+/// Tells the peers of the member `id` where it is now. It starts in any case: it finds them, and care of the cluster or
+/// the next start tells them again.
+pub(super) async fn tell_peers(place: &Place, id: MemberId, spokesman: &Member) {
+    match spokesman.update_peer_urls(id.0, place.peer_urls.clone()).await {
+        Ok(()) => tracing::info!(urls = place.peer_urls.join(","), "the other members are told where this one is now"),
+        Err(error) => {
+            let (endpoint, fault) = (&error.endpoint, &error.fault);
+            tracing::warn!(%endpoint, %fault, "the other members are not told where this one is now");
+        }
+    }
 }
 
 /// Does it, and counts how that went.

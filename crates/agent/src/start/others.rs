@@ -4,7 +4,7 @@
 //! cluster. Where members of two clusters answer, the one whose data this member has counts, and otherwise the one that
 //! has a quorum.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use etcd_data::member_id::ClusterId;
 use etcd_data::{MemberId, Revision};
@@ -74,7 +74,8 @@ pub async fn meet(place: &Place, endpoints: &[Endpoint], access: &Access, direct
 fn of_cluster(place: &Place, held: Option<MemberId>, cluster: u64, answers: Vec<Answer>) -> Met {
     if let Some((member, members)) = answers.iter().find_map(|one| Some((&one.member, one.members.as_ref()?))) {
         let membership = membership(place, held, members);
-        let standing = Standing { cluster: ClusterId(cluster), membership };
+        let is_elsewhere = is_elsewhere(place, held, members);
+        let standing = Standing { cluster: ClusterId(cluster), membership, is_elsewhere };
         return Met { others: Others::Quorum(standing), spokesman: Some(member.clone()) };
     }
     // Of those that are as far, the first by name.
@@ -95,6 +96,14 @@ pub(super) fn membership(place: &Place, held: Option<MemberId>, members: &[Liste
         Some(member) if member.client_urls.is_empty() => Membership::Added(MemberId(member.id)),
         Some(member) => Membership::Started(MemberId(member.id)),
     }
+}
+
+/// Whether the peers of the member whose data is here look for it elsewhere. Older servers forget of a learner whose URLs are
+/// changed that it is one, so learners are left alone.
+fn is_elsewhere(place: &Place, held: Option<MemberId>, members: &[ListedMember]) -> bool {
+    let own = members.iter().find(|member| held.is_some_and(|held| held.0 == member.id));
+    let set = |urls: &[String]| urls.iter().cloned().collect::<BTreeSet<String>>();
+    own.is_some_and(|own| !own.is_learner && set(&own.peer_urls) != set(&place.peer_urls))
 }
 
 async fn ask(endpoint: &Endpoint, access: &Access) -> Result<Answer, RpcError> {

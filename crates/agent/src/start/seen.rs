@@ -143,6 +143,8 @@ pub struct Standing {
     pub cluster: ClusterId,
     /// What this member is in it.
     pub membership: Membership,
+    /// Whether its peers look for it elsewhere than where they are to find it now.
+    pub is_elsewhere: bool,
 }
 
 /// What a member is in its cluster.

@@ -1,8 +1,12 @@
 //! Shells as children: what they do is known to the letter.
 
+use std::env;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
+
+use nix::sys::signal::{SigSet, Signal as Blocked};
+use rustix::process::getpid;
 
 use super::*;
 
@@ -64,6 +68,75 @@ async fn signals_reach_it() {
     child.signal(Signal::QUIT);
     assert_eq!(timeout(LONG, child.ended()).await.unwrap(), Ended::Code(9));
     assert!(fs::read_to_string(&heard).unwrap().starts_with("hup\n"));
+}
+
+/// The line of `/proc/<pid>/status` that begins with `name`.
+fn line<'s>(status: &'s str, name: &str) -> &'s str {
+    status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{name} in {status}")).trim()
+}
+
+/// The signals in that line, the first of them in the lowest bit.
+fn mask(status: &str, name: &str) -> u64 {
+    u64::from_str_radix(line(status, name), 16).unwrap()
+}
+
+/// What a child of this process is told of itself.
+async fn status_of_a_child() -> String {
+    let status = tempfile::NamedTempFile::new().unwrap();
+    let mut launch = shell("exec cat /proc/self/status");
+    launch.output = Some(status.reopen().unwrap());
+    let child = Supervised::start(launch).unwrap();
+    assert_eq!(timeout(LONG, child.ended()).await.unwrap(), Ended::Code(0));
+    fs::read_to_string(status.path()).unwrap()
+}
+
+/// Set in the process that is started by `nohup`, as it were.
+const IGNORING: &str = "REFLOAT_TEST_IGNORING";
+
+#[tokio::test]
+async fn a_child_hears_what_is_ignored_here() {
+    if env::var_os(IGNORING).is_none() {
+        let this = "supervise::tests::a_child_hears_what_is_ignored_here";
+        let again = Command::new("sh")
+            .args(["-c", "trap '' HUP INT QUIT USR1 CHLD; exec \"$0\" --exact \"$1\" --nocapture"])
+            .arg(env::current_exe().unwrap())
+            .arg(this)
+            .env(IGNORING, "1")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&again.stdout);
+        assert!(
+            again.status.success() && said.contains("1 passed"),
+            "{said}{}",
+            String::from_utf8_lossy(&again.stderr)
+        );
+        return;
+    }
+
+    let here = fs::read_to_string("/proc/self/status").unwrap();
+    // SIGHUP is the first bit, SIGINT the second.
+    assert_eq!(mask(&here, "SigIgn:") & 0b11, 0b11);
+    let mut blocked = SigSet::empty();
+    blocked.add(Blocked::SIGUSR2);
+    blocked.thread_block().unwrap();
+
+    // As it is the first time, it is again.
+    for _ in 0..2 {
+        let status = status_of_a_child().await;
+        for name in ["SigIgn:", "SigBlk:"] {
+            // Those after the first 31 are the C library's own.
+            assert_eq!(mask(&status, name) & 0x7fff_ffff, 0, "{name} in {status}");
+        }
+        // A hangup of the terminal goes to the group.
+        assert_eq!(line(&status, "NSpgid:"), line(&status, "Pid:"));
+    }
+    // What was ignored here still is.
+    for signal in [Signal::HUP, Signal::INT] {
+        kill_process(getpid(), signal).unwrap();
+    }
+    let child = Supervised::start(shell("exec sleep 600")).unwrap();
+    child.signal(Signal::INT);
+    assert_eq!(timeout(LONG, child.ended()).await.unwrap(), Ended::Signal(2));
 }
 
 #[tokio::test]

@@ -15,10 +15,13 @@ use crate::metrics::{Metrics, SnapshotKind};
 pub(super) fn merge(archive: &Archive, home: &Home, policy: &MergePolicy, metrics: &Metrics) -> Result<String, Error> {
     let now = Timestamp::now();
     let writing = home.writing(now)?;
-    let merged = archive.merge_due(policy, &writing)?;
-    metrics.full_is_due(merged.full.is_some());
-    let (mut full, mut failed) = (None, merged.failed);
-    if let Some(due) = &merged.full {
+    let (mut deltas, mut full, mut failed) = (0, None, None);
+    let due = archive.merge_due(policy, &writing, |_, made| match made {
+        Ok(_) => deltas += 1,
+        Err(error) => drop(failed.get_or_insert(error)),
+    })?;
+    metrics.full_is_due(due.is_some());
+    if let Some(due) = &due {
         // What was merged just now is part of it.
         let began = Instant::now();
         let made = archive.make_due_full(due, &writing);
@@ -33,7 +36,7 @@ pub(super) fn merge(archive: &Archive, home: &Home, policy: &MergePolicy, metric
     if let Some(error) = failed {
         return Err(error);
     }
-    let deltas = match merged.made.len() {
+    let deltas = match deltas {
         0 => "nothing was due".into(),
         count => format!("made {count} deltas of smaller ones"),
     };

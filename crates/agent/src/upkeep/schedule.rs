@@ -44,11 +44,19 @@ pub struct Drilling {
     pub etcd: Etcd,
 }
 
+/// Every moment of this long is kept, if nothing is said.
+pub const WINDOW: SignedDuration = SignedDuration::from_hours(7 * 24);
+/// After that the newest full of so many days is.
+pub const DAILY: u32 = 30;
+
+/// Keeps every moment of a `window`, and after that fulls of so many days.
+pub fn keeping(window: SignedDuration, daily: u32) -> Policy {
+    let days = Generations { daily, ..Generations::default() };
+    Policy { rules: vec![Rule::Window(window), Rule::Generations(days)], ..Policy::default() }
+}
+
 impl Default for Schedule {
-    /// Every moment of a week, and then one full a day for a month.
     fn default() -> Self {
-        let days = Generations { daily: 30, ..Generations::default() };
-        let rules = vec![Rule::Window(SignedDuration::from_hours(7 * 24)), Rule::Generations(days)];
         Self {
             merging: MergePolicy::default(),
             merge_every: Duration::from_secs(60),
@@ -58,7 +66,7 @@ impl Default for Schedule {
             reread_every: Duration::from_secs(3600),
             reread_within: Duration::from_secs(30 * 24 * 3600),
             compare_every: Duration::from_secs(6 * 3600),
-            retention: Policy { rules, ..Policy::default() },
+            retention: keeping(WINDOW, DAILY),
             prune_every: Some(Duration::from_secs(3600)),
             drilling: None,
         }

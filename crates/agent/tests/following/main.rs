@@ -35,7 +35,7 @@ use agent::stop::Stopper;
 use archive::fence::{Candidate, Instance, Terms};
 use archive::plan::{PlanError, Target, Wanted};
 use archive::point::At;
-use archive::{Error, LineageId};
+use archive::{Error, History, LineageId};
 use cluster::{Cluster, Scripted, Whims};
 use etcd_data::hash::hash_kv;
 use etcd_data::{Database, Revision};
@@ -48,6 +48,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 const SEEDS: u64 = 30;
+/// What never takes so long.
+const SOON: Duration = Duration::from_secs(30);
 
 /// The archive that everything is about.
 fn prod(store: Arc<dyn Store>, scratch: &Path) -> Site {
@@ -93,6 +95,17 @@ impl World {
         }
     }
 
+    /// One whose first agent runs, and has delivered a full and a delta.
+    async fn with_a_delta(seed: u64) -> Self {
+        let mut world = Self::new(seed);
+        for _ in 0..2 {
+            world.cluster.write(20);
+            world.begin(0).await;
+            world.seal(SOON).await.unwrap();
+        }
+        world
+    }
+
     async fn start(&mut self, which: usize) {
         if self.agents[which].is_some() {
             return;
@@ -113,6 +126,7 @@ impl World {
         let me = Candidate {
             cluster: home.cluster.clone(),
             holder: format!("agent {which}"),
+            serves: None,
             instance: Instance(u128::from(self.started)),
         };
         let (wanted, is_wanted) = watch::channel(false);
@@ -167,6 +181,63 @@ impl World {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         None
+    }
+
+    /// Starts an agent for sure.
+    async fn begin(&mut self, which: usize) {
+        while self.agents[which].is_none() {
+            self.start(which).await;
+        }
+    }
+
+    async fn kill(&mut self, which: usize) {
+        let running = self.agents[which].take().unwrap();
+        running.task.abort();
+        let _ = running.task.await;
+    }
+
+    fn lineage_of(&self, which: usize) -> LineageId {
+        let running = self.agents[which].as_ref().unwrap();
+        running.progress.standing().borrow().lineage.clone().unwrap()
+    }
+
+    /// Waits until the first agent has sealed `last`, delivered or not.
+    async fn until_spooled(&self, last: Revision) {
+        let (spool, end) = (self.folder.path().join("spool-0"), format!("{}.delta", last.0));
+        let until = Instant::now() + SOON;
+        while !deltas_below(&spool).iter().any(|name| name.ends_with(&end)) {
+            assert!(Instant::now() < until, "{end}: {:?}", deltas_below(&spool));
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// What agents have set aside.
+    fn set_aside(&self) -> Vec<String> {
+        let all = deltas_below(self.folder.path());
+        all.into_iter().filter(|name| name.contains("set-aside")).collect()
+    }
+
+    async fn newest_full(&self) -> Revision {
+        let home = Home::find(prod(Arc::clone(&self.memory), self.folder.path()), Timestamp::now()).await.unwrap();
+        let newest = home.with(|archive, _| {
+            let fulls = archive.catalogue().histories.iter().flat_map(History::fulls);
+            Ok(fulls.filter_map(|full| full.to).max())
+        });
+        newest.await.unwrap().unwrap_or_default()
+    }
+
+    /// Compares every revision since the first full.
+    async fn require_all_in_one_history(&self) {
+        let home = Home::find(prod(Arc::clone(&self.memory), self.folder.path()), Timestamp::now()).await.unwrap();
+        let (truth, current) = (self.cluster.truth(), self.cluster.current());
+        let compared = home.with(move |archive, home| {
+            for revision in 21..=current {
+                let at = At::Revision(Revision(revision));
+                same(archive, &home.scratch, &Wanted::default(), &at, &truth)?;
+            }
+            Ok(())
+        });
+        compared.await.unwrap();
     }
 
     fn log(&self, what: String) {
@@ -290,7 +361,7 @@ fn same(
     let point = archive.open_whole(&agreed, scratch)?;
     let found = hash_kv(&point.database, Some(point.revision), None).unwrap();
     let expected = hash_kv(truth, Some(point.revision), found.compact_revision).unwrap();
-    let told = |history: &archive::History| {
+    let told = |history: &History| {
         let lineage = history.lineage.clone().unwrap();
         format!("{lineage} from {:?}", archive.parent(&lineage))
     };
@@ -354,7 +425,6 @@ fn whatever_happens_the_archive_ends_where_the_cluster_is_and_tells_no_lies() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_nobody_answers_it_waits_and_refuses_what_is_asked_for() {
-    const SOON: Duration = Duration::from_secs(30);
     let mut world = World::new(1);
     world.cluster.write(1);
     while world.agents[0].is_none() {
@@ -378,7 +448,6 @@ async fn while_nobody_answers_it_waits_and_refuses_what_is_asked_for() {
 /// What one agent has sealed and could not deliver, when another one had to begin anew: nobody else has it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_sealed_before_another_one_took_over_comes_to_its_lineage() {
-    const SOON: Duration = Duration::from_secs(30);
     let mut world = World::new(1);
     world.cluster.write(20);
     while world.agents[0].is_none() {
@@ -391,16 +460,7 @@ async fn what_was_sealed_before_another_one_took_over_comes_to_its_lineage() {
     let last = Revision(world.cluster.current());
     let truth = world.cluster.truth();
     let lineage = running.progress.standing().borrow().lineage.clone().unwrap();
-    let spool = world.folder.path().join("spool-0");
-    let is_sealed = || {
-        let sealed = deltas_below(&spool);
-        sealed.iter().any(|name| name.ends_with(&format!("{}.delta", last.0)))
-    };
-    let until = Instant::now() + SOON;
-    while !is_sealed() {
-        assert!(Instant::now() < until, "{:?}", deltas_below(&spool));
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    world.until_spooled(last).await;
     running.task.abort();
     let _ = running.task.await;
     world.cluster.compact(0);
@@ -427,6 +487,113 @@ async fn what_was_sealed_before_another_one_took_over_comes_to_its_lineage() {
         same(archive, &home.scratch, &wanted, &At::Revision(last), &truth)
     });
     assert_eq!(found.await.unwrap(), last);
+}
+
+/// It goes on where it was, by what its spool tells: what etcd compacts before the store is back is seen all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_captured_before_the_store_is_back_follows_on_the_archive() {
+    for undelivered in [0, 30] {
+        let mut world = World::with_a_delta(3).await;
+        let lineage = world.lineage_of(0);
+        world.faulty[0].cut_off(true);
+        if undelivered > 0 {
+            world.cluster.write(undelivered);
+            world.until_spooled(Revision(world.cluster.current())).await;
+        }
+        world.kill(0).await;
+
+        world.begin(0).await;
+        for _ in 0..3 {
+            world.cluster.write(20);
+            world.until_spooled(Revision(world.cluster.current())).await;
+            world.cluster.compact(1);
+        }
+        world.faulty[0].cut_off(false);
+        world.cluster.write(1);
+        world.seal(SOON).await.unwrap();
+        assert_eq!(world.lineage_of(0), lineage, "{undelivered}: the history goes on");
+        world.require_all_in_one_history().await;
+    }
+}
+
+/// Users are in fulls alone, and a full cannot be taken without the store.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn users_that_change_before_the_store_is_back_come_into_a_full_then() {
+    let mut world = World::with_a_delta(4).await;
+    world.faulty[0].cut_off(true);
+    world.kill(0).await;
+    world.begin(0).await;
+    world.cluster.change_users();
+    world.cluster.write(5);
+    let last = Revision(world.cluster.current());
+    world.until_spooled(last).await;
+    world.faulty[0].cut_off(false);
+    let until = Instant::now() + SOON;
+    while world.newest_full().await < last {
+        assert!(Instant::now() < until, "no full has them");
+        world.cluster.write(1);
+        world.seal(SOON).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_captured_without_the_right_is_set_aside_where_another_one_has_written() {
+    let mut world = World::with_a_delta(5).await;
+    world.faulty[0].cut_off(true);
+    world.kill(0).await;
+    world.begin(0).await;
+    world.cluster.write(20);
+    world.until_spooled(Revision(world.cluster.current())).await;
+
+    world.begin(1).await;
+    world.cluster.write(20);
+    world.seal(SOON).await.unwrap();
+    world.kill(1).await;
+    world.cluster.write(20);
+    world.until_spooled(Revision(world.cluster.current())).await;
+
+    world.heal().await;
+    assert!(!world.set_aside().is_empty(), "what was captured by a right that is over");
+    world.compare().await;
+}
+
+/// A machine that is set back has an earlier etcd and an earlier spool, and both go on from there a second time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_machine_captures_that_was_set_back_does_not_come_into_the_history_that_it_left() {
+    let mut world = World::with_a_delta(7).await;
+    world.kill(0).await;
+    let (back, spools) = (world.cluster.current(), world.folder.path().to_owned());
+    copy(&spools.join("spool-0"), &spools.join("earlier"));
+    world.begin(0).await;
+    world.cluster.write(30);
+    world.seal(SOON).await.unwrap();
+    let left = world.lineage_of(0);
+    world.kill(0).await;
+
+    world.faulty[0].cut_off(true);
+    world.cluster.restore_to(back, false, 0);
+    std::fs::remove_dir_all(spools.join("spool-0")).unwrap();
+    std::fs::rename(spools.join("earlier"), spools.join("spool-0")).unwrap();
+    world.begin(0).await;
+    for _ in 0..4 {
+        world.cluster.write(15);
+        world.until_spooled(Revision(world.cluster.current())).await;
+    }
+    world.heal().await;
+    assert!(!world.set_aside().is_empty(), "what is of another history");
+    assert_ne!(world.acknowledged.last().unwrap().0, left, "it is another history");
+    world.compare().await;
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir(to).unwrap();
+    std::fs::set_permissions(to, std::fs::metadata(from).unwrap().permissions()).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        match entry.file_type().unwrap().is_dir() {
+            true => copy(&entry.path(), &to.join(entry.file_name())),
+            false => drop(std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap()),
+        }
+    }
 }
 
 fn deltas_below(folder: &Path) -> Vec<String> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use agent::start::Step;
 use agent::start::directory::Depth;
 use agent::start::policy::{Outdated, QuorumLost};
-use testkit::{Etcd, Version};
+use testkit::{Etcd, MemberPorts, Version};
 
 use crate::world::{World, contents, fill, kept, led, started};
 
@@ -61,6 +61,24 @@ fn one_of_three_that_lost_its_disk_or_is_damaged_joins_anew_and_has_everything()
         let etcd = world.joined(lost, &ready, &etcds[0]);
         agree(&[&etcds[0], &etcds[1], &etcd]);
         assert_eq!(etcds[0].client().member_list().unwrap().len(), 3);
+    }
+}
+
+#[test]
+fn a_member_that_is_elsewhere_now_tells_its_peers_before_it_starts() {
+    for version in [Version::V34, Version::V37] {
+        let (mut world, mut etcds) = three(version);
+        let moved = etcds.pop().unwrap().stop();
+        led(&etcds[0]);
+        world.ready(2, Depth::Quick, "keep the directory");
+        let ports = MemberPorts::reserve();
+        world.moves(2, &ports);
+        let ready = world.ready(2, Depth::Quick, "keep the directory, and tell its peers where it is now");
+        let listed = etcds[0].client().member_list().unwrap();
+        let own = listed.iter().find(|member| member.name == "m2").unwrap();
+        assert_eq!(own.peer_urls, [ports.peer.url()], "{version}");
+        let etcd = world.launched(moved.ports(ports), &ready);
+        agree(&[&etcds[0], &etcds[1], &etcd]);
     }
 }
 

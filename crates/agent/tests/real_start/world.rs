@@ -78,6 +78,11 @@ impl World {
         items.join(",")
     }
 
+    /// From now on, member `number` is to be found at `ports`.
+    pub(crate) fn moves(&mut self, number: usize, ports: &MemberPorts) {
+        (self.peers[number], self.clients[number]) = (ports.peer.url(), ports.client.url());
+    }
+
     pub(crate) fn setup(&self, number: usize) -> Setup {
         let place = Place {
             cluster: "prod".into(),

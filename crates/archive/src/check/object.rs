@@ -36,6 +36,10 @@ pub(super) fn look(archive: &Archive, entry: &Entry, bytes: Arc<dyn ReadAt>, tal
     };
     looked.archive_key = header.encryption.as_ref().map(|encryption| encryption.archive_key);
     check_place(&mut looked, archive, &header);
+    if let Err(error) = archive.runtime.block_on(archive.require_closed(&entry.key, &header)) {
+        looked.failed(error);
+        return looked;
+    }
     match Object::open(entry.key.as_str(), bytes, &*archive.keys) {
         Ok(object) => check_content(&mut looked, &object),
         Err(error) => looked.object_failed(error),

@@ -128,6 +128,14 @@ impl Looked {
         }
     }
 
+    /// The same of anything that went wrong on the way to it.
+    pub(super) fn failed(&mut self, error: Error) {
+        match error {
+            Error::Object { source, .. } => self.object_failed(source),
+            error => self.unreached(error),
+        }
+    }
+
     /// The same of a snapshot.
     pub(super) fn snapshot_failed(&mut self, source: SnapshotError) {
         match source.kind() {

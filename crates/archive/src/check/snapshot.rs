@@ -45,6 +45,9 @@ fn check_note(looked: &mut Looked, archive: &Archive, file: &File) {
         Err(Error::Object { source, .. }) => return looked.find(Finding::Object(source)),
         Err(error) => return looked.unreached(error),
     };
+    if let Err(error) = archive.runtime.block_on(archive.require_closed(&entry.key, &told.header)) {
+        return looked.failed(error);
+    }
     looked.digest = Some(ObjectDigest(told.digest));
     match digest::sha256(file, ReadAt::size_bytes(file)) {
         Ok(found) if found == told.digest => looked.sealed(),

@@ -175,6 +175,20 @@ pub enum KeyError {
         /// What happened.
         what: String,
     },
+    /// Somebody is named whom a person took away from those who can open the archive.
+    #[error("{} can no longer open the archive: somebody took them away", names(recipients))]
+    TakenAway {
+        /// Those who are named and were taken away.
+        recipients: Vec<String>,
+    },
+    /// More are named than a lockbox has room for.
+    #[error("{found} recipients are named, and an archive is locked for at most {allowed}")]
+    TooManyRecipients {
+        /// How many.
+        found: usize,
+        /// The limit.
+        allowed: usize,
+    },
     /// An archive that is to be encrypted is locked for nobody.
     #[error("nobody is named whom the archive is to be locked for")]
     NoRecipients,
@@ -194,9 +208,12 @@ impl KeyError {
             Self::Tampered { .. } | Self::DataKey { .. } | Self::Malformed { .. } => Kind::Corrupt,
             Self::Newer { .. } | Self::UnknownCipher { .. } | Self::TooMuchWork { .. } => Kind::Unsupported,
             Self::Unreadable { source, .. } => etcd_data::error::kind_of(source),
-            Self::NotAKey { .. } | Self::NotARecipient { .. } | Self::NoRecipients | Self::ForWhom { .. } => {
-                Kind::Usage
-            }
+            Self::NotAKey { .. }
+            | Self::NotARecipient { .. }
+            | Self::NoRecipients
+            | Self::TooManyRecipients { .. }
+            | Self::TakenAway { .. }
+            | Self::ForWhom { .. } => Kind::Usage,
             Self::NotYet | Self::Unavailable { .. } => Kind::Unavailable,
         }
     }

@@ -3,19 +3,20 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use age::x25519;
 
-use crate::encryption::age_key::{self, AskPassphrase, PASSPHRASE};
+use crate::encryption::age_key::{self, AskPassphrase, PASSPHRASE, Passphrase};
 use crate::encryption::archive_key::{ArchiveKey, KeyId};
 use crate::encryption::error::KeyError;
 use crate::encryption::kms::Kms;
 use crate::encryption::local_key::LocalKey;
 use crate::encryption::lockbox::{Lock, Lockbox, method};
-use crate::encryption::recipient::takes_a_secret;
+use crate::encryption::recipient::{Recipient, takes_a_secret};
 use crate::encryption::vault::Vault;
 use crate::identity::Cluster;
+use crate::sealing::Keys;
 
 /// What somebody has to open archives with. Services and people are asked only when nothing else helps, and once for
 /// each archive key.
@@ -71,13 +72,34 @@ impl Keyring {
         self.vaults.push(vault);
     }
 
+    /// Adds what things are locked for `recipient` with, if that opens them too: whoever locks with a secret has it.
+    pub fn add_recipient(&mut self, recipient: &Recipient) {
+        match recipient {
+            Recipient::Age(_) => {}
+            Recipient::Passphrase(Passphrase { secret, .. }) => {
+                let secret = secret.clone();
+                self.ask = Some(Arc::new(move |_| Ok(secret.clone())));
+            }
+            Recipient::KeyFile(key) => self.local.push(key.clone()),
+            Recipient::AwsKms(key) => self.kms.push(key.kms.clone()),
+            Recipient::Vault(key) => self.vaults.push(key.vault.clone()),
+        }
+    }
+
     /// The names of what it has, none of them secret.
     pub fn names(&self) -> Vec<String> {
         let identities = self.identities.iter().map(|identity| identity.to_public().to_string());
         let services = self.kms.iter().map(|kms| format!("{kms:?}"));
         let vaults = self.vaults.iter().map(|_| "vault".to_owned());
         let asked = self.ask.iter().map(|_| PASSPHRASE.to_owned());
-        identities.chain(self.local.iter().map(LocalKey::name)).chain(services).chain(vaults).chain(asked).collect()
+        let all = identities.chain(self.local.iter().map(LocalKey::name)).chain(services).chain(vaults).chain(asked);
+        let mut names: Vec<String> = Vec::new();
+        all.for_each(|name| {
+            if !names.contains(&name) {
+                names.push(name)
+            }
+        });
+        names
     }
 
     /// Opens a lockbox of the archive of `cluster`.
@@ -178,6 +200,13 @@ impl Keyring {
             }
         }
         failure.map_or(Ok(None), Err)
+    }
+}
+
+/// Those that were opened with it, or drawn by whoever has it.
+impl Keys for Keyring {
+    fn archive_key(&self, id: KeyId) -> Option<ArchiveKey> {
+        self.known(id).map(|opened| opened.key)
     }
 }
 

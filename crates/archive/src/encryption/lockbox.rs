@@ -7,6 +7,7 @@
 //!   "id": "<32 hexadecimal digits>",        made of the key, see the archive key
 //!   "created": "2026-11-21T09:30:00Z",
 //!   "superseded": null,                     or since when nothing new is written with this key
+//!   "taken": [],                            who could open it before, and may have kept it
 //!   "program": "refloat 0.1.0",
 //!   "locks": [
 //!     { "method": "age", "recipient": "age1…", "locked": "<base64>" }
@@ -25,6 +26,8 @@
 //! The digest of a key file's key is the SHA-256 of the text `refloat key file` and the key; its associated data is the
 //! text `refloat archive key` and the 16 bytes of the archive key's id. The encryption context of KMS has
 //! `refloat-cluster` and `refloat-key`, with the two identities in hexadecimal.
+//!
+//! Whoever stands in `taken` of any lockbox is left out by all who write, until somebody lets them in again.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -42,7 +45,8 @@ pub(crate) const FORMAT: u32 = 1;
 /// A lockbox that is larger is refused.
 pub const MAX_LOCKBOX_BYTES: usize = 256 << 10;
 
-const MAX_LOCKS: usize = 100;
+/// More recipients than these are refused, written and read.
+pub(crate) const MAX_LOCKS: usize = 100;
 
 /// What `keys/<id>.json` has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,6 +61,9 @@ pub struct Lockbox {
     pub created: Timestamp,
     /// Since when nothing new is written with it, if somebody was taken away who may have kept it.
     pub superseded: Option<Timestamp>,
+    /// Those who were taken away. Lockboxes that were written before anybody was have none.
+    #[serde(default)]
+    pub taken: Vec<String>,
     /// The program that wrote this, as `refloat 0.1.0`.
     pub program: String,
     /// The key, once for each who may open it.

@@ -43,6 +43,11 @@ impl Recipient {
         }
     }
 
+    /// Whether only somebody with a secret can lock something for it.
+    pub(crate) fn takes_a_secret(&self) -> bool {
+        !matches!(self, Self::Age(_))
+    }
+
     /// Locks `key`, of the archive of `cluster`, for it.
     pub async fn lock(&self, cluster: ClusterUid, key: &ArchiveKey) -> Result<Lock, KeyError> {
         match self {

@@ -121,6 +121,7 @@ async fn each_recipient_opens_what_was_locked_for_all() {
             id: key.id(),
             created: now(),
             superseded: None,
+            taken: vec![],
             program: String::new(),
             locks: vec![],
         };
@@ -265,6 +266,7 @@ async fn lockboxes_that_make_no_sense_are_told_apart() {
         id,
         created: now(),
         superseded: None,
+        taken: vec![],
         program: "refloat".into(),
         locks: vec![],
     };
@@ -331,6 +333,117 @@ async fn recipients_come_and_go_and_no_object_is_written_again() {
     // A lockbox that cannot be opened is told, and left as it is; the rest is done.
     let told = world.lockboxes(&keyring(&[&old], &[])).relock(&both, now()).await.unwrap();
     assert_eq!((told.len(), told.iter().filter(|(_, done)| done.is_err()).count()), (2, 2));
+}
+
+#[tokio::test]
+async fn who_was_taken_away_is_not_written_for_until_they_are_let_in_again() {
+    let world = World::new();
+    let (mine, theirs) = (world.key_file("mine", 1), world.key_file("theirs", 2));
+    let (both, alone) = ([local(&mine), local(&theirs)], [local(&mine)]);
+    let writer = keyring(&[&mine], &[]);
+    let before = written(&world, &writer, &both).await;
+    world.lockboxes(&writer).relock(&alone, now()).await.unwrap();
+
+    let error = key_error(world.lockboxes(&writer).to_write(&both, now()).await);
+    let name = local(&theirs).name();
+    assert!(matches!(&error, KeyError::TakenAway { recipients } if *recipients == [name.clone()]), "{error}");
+    assert_eq!(world.lockboxes(&writer).taken_away().await.unwrap().into_iter().collect::<Vec<_>>(), [name]);
+    // Once more for the same changes nothing about that.
+    world.lockboxes(&writer).relock(&alone, now()).await.unwrap();
+    assert!(world.lockboxes(&writer).to_write(&both, now()).await.is_err());
+
+    world.lockboxes(&writer).relock(&both, now()).await.unwrap();
+    assert!(world.lockboxes(&writer).taken_away().await.unwrap().is_empty());
+    assert_ne!(written(&world, &writer, &both).await.archive_key, before.archive_key, "it stays out of use");
+}
+
+#[tokio::test]
+async fn another_passphrase_by_the_same_name_retires_the_key() {
+    let world = World::new();
+    let writer = with_passphrase("correct horse");
+    written(&world, &writer, &[passphrase("correct horse")]).await;
+    let relock = |told: &[(KeyId, Result<Relock, Error>)]| {
+        let relock = told[0].1.as_ref().unwrap();
+        (relock.added.len(), relock.removed.len(), relock.retires)
+    };
+    let same = world.lockboxes(&writer).relock(&[passphrase("correct horse")], now()).await.unwrap();
+    assert_eq!(relock(&same), (0, 0, false));
+    let other = world.lockboxes(&writer).relock(&[passphrase("battery staple")], now()).await.unwrap();
+    assert_eq!(relock(&other), (1, 1, true));
+    let next = with_passphrase("battery staple");
+    assert!(world.lockboxes(&next).taken_away().await.unwrap().is_empty());
+    assert!(world.lockboxes(&next).to_write(&[passphrase("battery staple")], now()).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_strangers_key_does_not_become_ours_by_being_locked_anew() {
+    let world = World::new();
+    let identity = x25519::Identity::generate();
+    let age_file = world.write("age.txt", identity.to_string().expose_secret());
+    let age = Recipient::age(&identity.to_public().to_string()).unwrap();
+    // Whoever can write to the store put it there.
+    let strangers = written(&world, &Keyring::new(), std::slice::from_ref(&age)).await;
+
+    let file = world.key_file("key", 7);
+    let (mine, both) = (keyring(&[&file], &[&age_file]), [age, local(&file)]);
+    let told = world.lockboxes(&mine).relock(&both, now()).await.unwrap();
+    assert!(told[0].1.as_ref().unwrap().retires);
+    let fresh = keyring(&[&file], &[&age_file]);
+    assert_ne!(written(&world, &fresh, &both).await.archive_key, strangers.archive_key);
+}
+
+#[tokio::test]
+async fn what_is_planned_is_what_is_done_and_one_that_is_damaged_holds_up_nothing() {
+    let world = World::new();
+    let (old, new) = (world.key_file("old", 1), world.key_file("new", 2));
+    let writer = keyring(&[&old], &[]);
+    let encryption = written(&world, &writer, &[local(&old)]).await;
+    let damaged = Name::Lockbox(KeyId(7)).below("prod/").unwrap();
+    world.store.put(&damaged, "{".into(), &Put::default()).await.unwrap();
+
+    let shown = |plan: &[(KeyId, Result<Relock, Error>)]| -> Vec<String> {
+        let one = |relock: &Result<Relock, Error>| match relock {
+            Ok(relock) => format!("+{:?} -{:?} {}", relock.added, relock.removed, relock.retires),
+            Err(error) => format!("{:?}", error.kind()),
+        };
+        plan.iter().map(|(_, relock)| one(relock)).collect()
+    };
+    let lockboxes = world.lockboxes(&writer);
+    let plan = lockboxes.plan_relock(&[local(&new)]).await.unwrap();
+    assert_eq!(plan.iter().filter(|(_, relock)| relock.is_err()).count(), 1);
+    let before = lockboxes.each().await.unwrap();
+    assert_eq!(before.iter().filter(|(_, read)| read.is_err()).count(), 1);
+    world.lockboxes(&keyring(&[&old], &[])).open(&encryption).await.unwrap();
+    let done = lockboxes.relock(&[local(&new)], now()).await.unwrap();
+    assert_eq!(shown(&plan), shown(&done));
+    world.lockboxes(&keyring(&[&new], &[])).open(&encryption).await.unwrap();
+    let error = key_error(world.lockboxes(&keyring(&[&old], &[])).open(&encryption).await);
+    assert!(matches!(error, KeyError::NoKey { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_way_in_is_a_key_at_hand_or_a_secret_that_is_named() {
+    let world = World::new();
+    let (one, other) = (x25519::Identity::generate(), x25519::Identity::generate());
+    let age_file = world.write("age.txt", one.to_string().expose_secret());
+    let [one, other] = [one, other].map(|identity| Recipient::age(&identity.to_public().to_string()).unwrap());
+    let file = world.key_file("key", 7);
+    let mine = keyring(&[], &[&age_file]);
+    for (recipients, expected) in [
+        (vec![one.clone()], true),
+        (vec![other.clone()], false),
+        (vec![other.clone(), one], true),
+        (vec![other.clone(), local(&file)], true),
+        (vec![other.clone(), passphrase("sesame")], true),
+    ] {
+        let names: Vec<String> = recipients.iter().map(Recipient::name).collect();
+        let leaves = world.lockboxes(&mine).leave_a_way_in(&recipients, now()).await.unwrap();
+        assert_eq!(leaves, expected, "{names:?}");
+    }
+    let crowd = vec![other; 101];
+    let error = key_error(world.lockboxes(&mine).leave_a_way_in(&crowd, now()).await);
+    assert!(matches!(error, KeyError::TooManyRecipients { found: 101, allowed: 100 }), "{error}");
+    assert!(world.lockboxes(&mine).each().await.unwrap().is_empty(), "nothing was written");
 }
 
 #[test]

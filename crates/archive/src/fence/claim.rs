@@ -6,6 +6,7 @@
 //!   "cluster": { "name": "prod", "id": "<32 hexadecimal digits>" },
 //!   "epoch": 7,                            one more than all before
 //!   "holder": "etcd-main-0",               for people
+//!   "serves": "https://etcd-main-0:8080",  where other agents reach it; not there if it was not told
 //!   "instance": "<32 hexadecimal digits>", the process, drawn when it starts
 //!   "number": 12,                          counts what the process has put, so that no two claims are the same
 //!   "lasts_ms": 30000,                     others wait so long after they saw the claim change last
@@ -45,6 +46,9 @@ pub struct Claim {
     pub epoch: Epoch,
     /// What people call the writer.
     pub holder: String,
+    /// Where other agents reach the writer, if it was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub serves: Option<String>,
     /// Which process it is.
     pub instance: Instance,
     /// Which of its claims this is.
@@ -71,6 +75,7 @@ impl Claim {
             cluster: me.cluster.clone(),
             epoch,
             holder: me.holder.clone(),
+            serves: me.serves.clone(),
             instance: me.instance,
             number,
             lasts_ms: u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX),

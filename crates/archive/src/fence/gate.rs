@@ -148,13 +148,13 @@ impl<'a> Gate<'a> {
                 self.fence.put(&claim, outcome, Tick::now());
                 failure.map_or(Ok(Step::Put), |error| Err(error.into()))
             }
-            Move::Wait { holder, until } => Ok(Step::Wait { holder, until }),
+            Move::Wait { holder, until } => Ok(Step::Wait { holder: Box::new(holder), until }),
             Move::Rest { .. } | Move::Look => Ok(Step::Rest),
         }
     }
 
     /// Waits for the holder to be gone, looking now and then: it may give up early, or renew.
-    async fn wait(&mut self, holder: Claim, mut until: Tick, deadline: Tick) -> Result<(), Error> {
+    async fn wait(&mut self, holder: Box<Claim>, mut until: Tick, deadline: Tick) -> Result<(), Error> {
         loop {
             let now = Tick::now();
             if now >= until {
@@ -162,7 +162,7 @@ impl<'a> Gate<'a> {
                 return Ok(());
             }
             if now >= deadline {
-                return Err(FenceError::Held { holder: Box::new(holder), ends_in: until.since(now) }.into());
+                return Err(FenceError::Held { holder, ends_in: until.since(now) }.into());
             }
             let nap = until.since(now).min(deadline.since(now)).min(holder.lasts() / 6);
             tokio::time::sleep(nap.max(Duration::from_millis(1))).await;
@@ -199,6 +199,6 @@ impl<'a> Gate<'a> {
 
 enum Step {
     Put,
-    Wait { holder: Claim, until: Tick },
+    Wait { holder: Box<Claim>, until: Tick },
     Rest,
 }

@@ -22,7 +22,7 @@ use crate::identity::ClusterUid;
 
 fn candidate(holder: &str, cluster: u128) -> Candidate {
     let cluster = Cluster { name: "prod".into(), id: ClusterUid(cluster) };
-    Candidate { cluster, holder: holder.into(), instance: Instance::draw() }
+    Candidate { cluster, holder: holder.into(), serves: None, instance: Instance::draw() }
 }
 
 fn gate<'a>(store: &'a Memory, holder: &str, lasts: Duration) -> Gate<'a> {

@@ -35,7 +35,7 @@ pub use events::Events;
 pub use facts::Facts;
 pub use name::{Kind, Name};
 
-/// What marks an object as not to be restored from, where the store keeps metadata with it.
+/// The label that marks an object as not to be restored from. It goes on being kept, and pruned, as what it is.
 pub const EXCLUDE: &str = "x-etcd-snapshot-exclude";
 
 /// The archives of this layout below a place, by folder.
@@ -49,11 +49,7 @@ pub fn archives(listed: &[Info]) -> Vec<PeerArchive> {
         match Placed::of(&info.key) {
             Some(Placed { folder, object, name, is_part: false }) => {
                 let Some(archive) = archives.get_mut(folder) else { continue };
-                if is_excluded(info) {
-                    archive.ignore(info, Why::Excluded);
-                } else {
-                    archive.entries.push(entry(info, object, &name));
-                }
+                archive.entries.push(entry(info, object, &name));
             }
             Some(Placed { folder, object, is_part: true, .. }) => {
                 parts.entry((folder, object)).or_insert_with(Vec::new).push(info);
@@ -76,9 +72,9 @@ pub fn archives(listed: &[Info]) -> Vec<PeerArchive> {
     archives.into_values().collect()
 }
 
-/// Whether what a store tells of an object marks it as not to be restored from.
-pub fn is_excluded(info: &Info) -> bool {
-    info.metadata.get(EXCLUDE).is_some_and(|value| value == "true")
+/// Whether its labels mark an object as not to be restored from.
+pub fn is_excluded(labels: &BTreeMap<String, String>) -> bool {
+    labels.get(EXCLUDE).is_some_and(|value| value == "true")
 }
 
 /// Whether a full was made by its compaction, which puts keys again without their leases: those that came from a delta

@@ -8,7 +8,12 @@ use crate::sketch::{Random, catalogue, key, moment, sketched};
 /// Windows of 10, 60 and 600 seconds, fulls after an hour, and nothing to wait for.
 fn policy() -> MergePolicy {
     let windows = [10, 60, 600].map(SignedDuration::from_secs).to_vec();
-    MergePolicy { windows, full_window: Some(SignedDuration::from_secs(3600)), settle: SignedDuration::ZERO }
+    MergePolicy {
+        windows,
+        full_window: Some(SignedDuration::from_secs(3600)),
+        settle: SignedDuration::ZERO,
+        lineage: None,
+    }
 }
 
 fn merges_of(plan: &MergePlan) -> Vec<String> {

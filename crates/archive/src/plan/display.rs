@@ -42,6 +42,19 @@ impl fmt::Display for Remark {
             Self::LessExact => f.write_str(
                 "the full seems to be compacted, and its keys may lack their leases; nothing else leads there",
             ),
+            Self::InTheOpen { objects, since } => {
+                let lie = if *objects == 1 { "lies" } else { "lie" };
+                write!(
+                    f,
+                    "{objects} of the objects that it reads {lie} in the open, from before {since:.0}, since when the archive is \
+                     encrypted: whoever may write to the store can have made such"
+                )
+            }
+            Self::MarksUntold { why } => write!(
+                f,
+                "objects may be marked as not to be restored from, which cannot be read ({why}): allow reading their tags, \
+                 which is s3:GetObjectTagging, and in Azure tags/read or `t` of a shared access signature"
+            ),
             Self::LaterFull => f.write_str("the full is later, but has all history from the target on"),
         }
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use archive::about::{ClusterNote, LineageNote};
 use archive::archive::{Archive, Which};
 use archive::closing::{Closing, Moment};
-use archive::encryption::{ArchiveKey, KeyId, WritingKey};
+use archive::encryption::{ArchiveKey, KeyId, Lockbox, WritingKey};
 use archive::header::{FORMAT, Link, PROGRAM};
 use archive::name::{DeltaName, FullForm, FullName, Name};
 use archive::object::WriteSettings;
@@ -122,12 +122,21 @@ impl World {
         Self { runtime, scratch, store, cluster, lineage, key: None, records, truth, archive_key: None }
     }
 
-    /// What is written from now on is encrypted. What stands for the lockbox is not opened here.
-    pub(crate) fn encrypt(&mut self) {
+    /// What is written after `revision` is encrypted. The lockbox is not opened here, so nobody has a lock in it.
+    pub(crate) fn encrypt(&mut self, revision: i64) {
         let key = ArchiveKey::draw(self.cluster.id);
-        let lockbox = Key::parse(format!("prod/{}", Name::Lockbox(key.id()))).unwrap();
-        let bytes = format!("{{\"id\":\"{}\"}}", key.id());
-        self.runtime.block_on(self.store.put(&lockbox, bytes.into(), &Put::if_absent())).unwrap();
+        let lockbox = Lockbox {
+            format: FORMAT,
+            cluster: self.cluster.clone(),
+            id: key.id(),
+            created: moment(revision),
+            superseded: None,
+            taken: Vec::new(),
+            program: PROGRAM.into(),
+            locks: Vec::new(),
+        };
+        let place = Key::parse(format!("prod/{}", Name::Lockbox(key.id()))).unwrap();
+        self.runtime.block_on(self.store.put(&place, lockbox.to_bytes().into(), &Put::if_absent())).unwrap();
         self.key = Some(key.clone());
         self.archive_key = Some(key);
     }

@@ -2,6 +2,7 @@
 //!
 //! Reading changes nothing, so dying at a read is dying before the next request that does.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -183,6 +184,11 @@ impl Store for Network {
     async fn head(&self, key: &Key) -> Result<Info, StoreError> {
         self.living()?;
         self.inner.head(key).await
+    }
+
+    async fn labels(&self, key: &Key) -> Result<BTreeMap<String, String>, StoreError> {
+        self.living()?;
+        self.inner.labels(key).await
     }
 
     async fn list(&self, listing: &Listing) -> Result<Page, StoreError> {

@@ -153,6 +153,7 @@ impl World {
             windows: [30, 120].map(SignedDuration::from_secs).to_vec(),
             full_window: Some(SignedDuration::from_secs(240)),
             settle: SignedDuration::from_secs(3),
+            lineage: None,
         };
         Self {
             seed,

@@ -57,7 +57,7 @@ struct Sealing {
 impl Writer {
     pub(crate) fn new(world: &mut World, name: usize) -> Self {
         let instance = Instance(world.random.random());
-        let me = Candidate { cluster: cluster(), holder: name.to_string(), instance };
+        let me = Candidate { cluster: cluster(), holder: name.to_string(), serves: None, instance };
         Self {
             name,
             fence: Fence::new(me, Terms::lasting(Duration::from_secs(90)), Epoch(0)),

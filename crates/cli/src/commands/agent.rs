@@ -12,13 +12,13 @@ use ::agent::http::looks::restorer::Restorer;
 use ::agent::http::looks::shelf::Shelf;
 use ::agent::http::looks::{self, Looks};
 use ::agent::http::published::Prepare;
-use ::agent::http::{HttpError, Limits, Listener, Routes, page, published, serve};
+use ::agent::http::{Forward, HttpError, Limits, Listener, Routes, page, published, serve};
 use ::agent::member::Prepared;
 use ::agent::run::{Agent, Settings};
 use ::agent::schedule;
-use ::agent::upkeep::{Drilling, Schedule};
+use ::agent::upkeep::{Drilling, Schedule, keeping};
 use archive::fence::Terms;
-use archive::retention::{Generations, Policy, Rule};
+use archive::retention::Policy;
 use etcd_data::Kind;
 use jiff::SignedDuration;
 use tokio::sync::watch;
@@ -31,6 +31,7 @@ use crate::duration::{parse_bytes, parse_duration, parse_wait};
 use crate::etcd_args::EtcdArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::fellow_args::FellowArgs;
 use crate::home_args::HomeArgs;
 use crate::logs::LogArgs;
 use crate::member_args::{MemberArgs, Named, prepare};
@@ -68,6 +69,8 @@ pub struct Args {
     listen: SocketAddr,
     #[command(flatten)]
     guard: GuardArgs,
+    #[command(flatten)]
+    fellows: FellowArgs,
     /// Read before all others ([`crate::settings_file`]).
     #[command(flatten)]
     pub settings: SettingsArgs,
@@ -125,19 +128,20 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let _log = args.log.begin()?;
     let access = args.etcd.access()?;
     let listener = listen(args.listen)?;
-    let (guard, tls) = (args.guard.guard()?, args.tls.tls()?);
+    let (guard, tls, forward) = (args.guard.guard()?, args.tls.tls()?, args.fellows.forward(&args.guard)?);
     let (schedule, member) = (args.follow.schedule()?, args.member.named(&args.etcd.endpoints)?);
     let beside = member.as_ref().and_then(Named::spools);
+    let peer_urls = member.as_ref().map(Named::peer_urls).unwrap_or_default();
     let spools = args.follow.spool.clone().or(beside).unwrap_or_else(usual_spools);
     let runtime = runtime()?;
     let done = runtime.block_on(async {
         let home = args.home.find_or_recall(&args.archive, &spools).await?;
-        let usual = Schedule::default();
-        let others = args.also.others(&args.archive, &args.home.store, &home, schedule.as_ref().unwrap_or(&usual))?;
+        let others = args.also.others(&args.archive, &args.home.store, &home, schedule.as_ref())?;
         let live = Arc::new(Etcd::at(args.etcd.endpoints.clone(), access.clone()));
         let (prepared, how) = watch::channel(Prepared::default());
         let settings = Settings {
             name: args.name.clone().unwrap_or_else(|| holder("agent")),
+            serves: args.fellows.advertise.clone(),
             rhythm: args.follow.rhythm(),
             schedule,
             others,
@@ -145,7 +149,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
             spool: home.spool(&spools),
             replaces: args.home.replaces,
             restoring: watch::Sender::default().subscribe(),
-            care: Some(args.care.care(args.etcd.endpoints.clone(), access.clone())),
+            care: Some(args.care.care(args.etcd.endpoints.clone(), access.clone(), peer_urls)),
             prepared: how,
         };
         let mut agent = begin(live, home, settings)?;
@@ -154,7 +158,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
         let scheme = if tls.is_some() { "https" } else { "http" };
         ui.line(format!("following into {}; {scheme}://{address} tells how it is", agent.home.store.place()))?;
         ui.finish()?;
-        let routes = routes(&agent, prepare, None);
+        let routes = routes(&agent, prepare, None, forward);
         let serving = serve(listener, tls, &guard, Limits::default(), routes, stop_signal()?);
         tokio::select! {
             served = serving => served.map_err(|error| Failure::because(Kind::Unavailable, "cannot serve", &error))?,
@@ -195,25 +199,19 @@ pub fn no_longer(why: &str) -> Failure {
 }
 
 /// What an agent serves.
-pub fn routes(agent: &Agent, prepare: Arc<dyn Prepare>, restorer: Option<Arc<dyn Restorer>>) -> Routes {
+pub fn routes(
+    agent: &Agent,
+    prepare: Arc<dyn Prepare>,
+    restorer: Option<Arc<dyn Restorer>>,
+    forward: Forward,
+) -> Routes {
     let home = agent.home.clone();
     let scratch = home.scratch.clone();
     let shelf = Shelf::new(Box::new(move || home.open()), scratch);
     let looks = Looks::new(agent.status.clone(), shelf, restorer);
     let own =
         Routes { open: page::router(), reading: looks::reading(Arc::clone(&looks)), changing: looks::changing(looks) };
-    published::routes(prepare, Arc::new(agent.sidecar())).merge(own)
-}
-
-/// Every moment of this long is kept, if nothing is said.
-pub const WINDOW: SignedDuration = SignedDuration::from_hours(7 * 24);
-/// After that the newest full of so many days is.
-pub const DAILY: u32 = 30;
-
-/// Keeps every moment of a `window`, and after that fulls of so many days.
-pub fn keeping(window: SignedDuration, daily: u32) -> Policy {
-    let days = Generations { daily, ..Generations::default() };
-    Policy { rules: vec![Rule::Window(window), Rule::Generations(days)], ..Policy::default() }
+    published::routes(prepare, Arc::new(agent.sidecar()), forward).merge(own)
 }
 
 impl FollowArgs {

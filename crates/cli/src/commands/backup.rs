@@ -72,14 +72,15 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let access = args.etcd.access()?;
     let runtime = runtime()?;
     let reading = Reading::begin("backing up", 0);
-    let (place, cluster, backup) = runtime.block_on(async {
+    let (place, cluster, left_out, backup) = runtime.block_on(async {
         let live = Arc::new(Etcd::at(args.etcd.endpoints.clone(), access));
         let home = args.home.find(&args.archive).await?;
         let (place, cluster) = (home.store.place().to_owned(), home.cluster.name.clone());
+        let left_out = home.left_out();
         let replaces = args.home.replaces;
         let plan = BackupPlan { live, home, holder: holder("backup"), patience: args.wait, replaces };
         let backup = plan.back_up().await.map_err(|error| session_failure(&place, &error))?;
-        Ok::<_, Failure>((place, cluster, backup))
+        Ok::<_, Failure>((place, cluster, left_out, backup))
     })?;
     drop(reading);
     let report = BackupReport::of(place, cluster, &backup);
@@ -89,6 +90,12 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     }
     for remark in &report.remarks {
         ui.note(format_args!("note: {remark}"))?;
+    }
+    for name in left_out {
+        ui.note(format_args!(
+            "note: it is not encrypted for {name}, whom --encrypt-for names and somebody took away: `refloat recipients` lets them in again"
+        ))?;
+        ui.exit_so_far = Exit::Findings;
     }
     match backup.level {
         Level::Sealed => Err(Failure::new(Kind::Corrupt, format!("{} was written, and is not sound", report.key))),

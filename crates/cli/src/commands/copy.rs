@@ -6,7 +6,6 @@ use std::sync::Arc;
 use archive::archive::Archive;
 use archive::copy::{CopyTarget, Copying, Outcome};
 use archive::copy_plan::{CopyPlan, Fate, Selection};
-use archive::encryption::Recipient;
 use archive::error::in_one_line;
 use archive::fence::FenceError;
 use archive::import::{Brought, Imported, Locking};
@@ -16,7 +15,6 @@ use etcd_data::Kind;
 use jiff::Timestamp;
 use store::Store;
 
-use crate::archive_args::age_recipient;
 use crate::archive_failure::store_failure;
 use crate::archive_point::{OpenArchive, layout_name, open_archive, url};
 use crate::exit::Exit;
@@ -24,6 +22,7 @@ use crate::failure::Failure;
 use crate::json::documented;
 use crate::point::parse;
 use crate::progress::Reading;
+use crate::recipient::{self, Named};
 use crate::source::SourceArgs;
 use crate::table::bytes;
 use crate::target_args::TargetArgs;
@@ -50,9 +49,10 @@ pub struct Args {
     /// deltas. What is there is taken up; keys and their history are the same, at every revision
     #[arg(long, value_name = "NAME", value_parser = cluster_name, conflicts_with_all = ["at", "since", "verify"])]
     name: Option<String>,
-    /// With `--name`, encrypt what is made for this age recipient; may be given several times
-    #[arg(long, value_name = "RECIPIENT", value_parser = age_recipient, requires = "name")]
-    encrypt_for: Vec<Recipient>,
+    /// With `--name`, encrypt what is made for `age1…`, `@FILE` with several, `key-file:FILE`, `aws-kms:ARN`,
+    /// `vault:MOUNT/KEY` or `passphrase`; may be given several times (docs/encryption.md)
+    #[arg(long, value_name = "RECIPIENT", value_parser = recipient::parse, requires = "name")]
+    encrypt_for: Vec<Named>,
     /// Read again all of what is at DEST already; otherwise it is known by its size and its end
     #[arg(long)]
     verify: bool,
@@ -294,8 +294,8 @@ fn import(ui: &mut Ui, args: &Args, open: &OpenArchive, store: Arc<dyn Store>, n
     let scratch = args.source.scratch_or(&usual)?;
     let writing = Writing { now: Timestamp::now(), scratch, archive_key: None };
     let settings = args.source.archive.store.settings(src)?;
-    let keyring = Arc::new(args.source.archive.keys.keyring(&settings)?);
-    let locking = Locking { recipients: args.encrypt_for.clone(), keyring };
+    let (recipients, keyring) = args.source.archive.keys.to_write(&args.encrypt_for, &settings)?;
+    let locking = Locking { recipients, keyring: Arc::new(keyring) };
     let importing = {
         let of_bytes = open.archive.catalogue().entries().map(|entry| entry.size_bytes).sum();
         let _reading = Reading::begin("bringing in", of_bytes);

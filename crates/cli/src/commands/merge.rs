@@ -1,10 +1,11 @@
 //! `refloat merge`
 
 use std::path::Path;
+use std::sync::Arc;
 
+use archive::import::Locking;
 use archive::merge::Made;
-use archive::merge_plan::{Merge, MergePlan, MergePolicy, NewFull};
-use archive::name::Name;
+use archive::merge_plan::{Merge, MergePolicy, NewFull};
 use archive::plan::Wanted;
 use archive::publish::Writing;
 use archive::{At, Error};
@@ -16,6 +17,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::json::documented;
 use crate::progress::Reading;
+use crate::recipient::{self, Named};
 use crate::source::SourceArgs;
 use crate::table::bytes;
 use crate::ui::{Format, FormatArgs, Ui};
@@ -39,6 +41,11 @@ pub struct Args {
     /// The window after which there is a new full
     #[arg(long, value_name = "TIME", default_value = "24h", conflicts_with_all = ["full_at", "no_full"])]
     full_window: SignedDuration,
+    /// Encrypt what is made for this recipient, as in `copy`, not for those who can read what it is made of; several times
+    /// for several.
+    /// What lies in the open where other things are encrypted is merged only so
+    #[arg(long, value_name = "RECIPIENT", value_parser = recipient::parse)]
+    encrypt_for: Vec<Named>,
     /// Make no new full
     #[arg(long, conflicts_with = "full_at")]
     no_full: bool,
@@ -90,34 +97,117 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let scratch = args.source.scratch_or(&usual)?;
     let open = open_archive(&args.source)?;
     require_ours(&open)?;
-    let failed = |at: Option<&At>, error: &Error| open.failure(&args.source, at, error);
-    let plan = match &args.full_at {
-        Some(at) => args.full_plan(&open, at, scratch).map_err(|error| failed(Some(at), &error))?,
-        None => args.due(&open, &policy).map_err(|error| failed(None, &error))?,
+    let locking = args.locking()?;
+    let mut report = Report { ui, args, open: &open, locking, objects: Vec::new(), told: Ok(()) };
+    let done = match (&args.full_at, args.dry_run) {
+        (None, true) => report.due(&policy),
+        (None, false) => report.merge_due(&policy, scratch),
+        (Some(at), _) => report.full_at(at, scratch),
     };
-    let mut merging =
-        Merging { dry_run: args.dry_run, destination: open.archive.store().place().to_owned(), objects: Vec::new() };
-    let full = plan.full.iter().map(Step::Full);
-    for step in plan.merges.iter().map(Step::Delta).chain(full) {
-        let done = if args.dry_run { None } else { Some(Args::carry_out(&open, &step, scratch)) };
-        if let Some(Err(error)) = &done {
-            // What else is due does not wait for this.
-            ui.failed(&failed(None, error))?;
-        }
-        let object = step.told(&open, done.as_ref());
-        if args.format.format == Format::Text {
-            ui.line(object.text())?;
-            ui.finish()?;
-        }
-        merging.objects.push(object);
-    }
-    match args.format.format {
-        Format::Json => ui.json(&merging)?,
-        Format::Text if merging.objects.is_empty() => ui.line("nothing is due")?,
-        Format::Text if args.dry_run => ui.line("\nnothing was done: this is a dry run")?,
-        Format::Text => {}
-    }
+    done.map_err(|error| open.failure(&args.source, args.full_at.as_ref(), &error))?;
+    report.finish()?;
     Ok(ui.exit_so_far)
+}
+
+/// What is done, told as it is done.
+struct Report<'r> {
+    ui: &'r mut Ui,
+    args: &'r Args,
+    open: &'r OpenArchive,
+    locking: Option<Locking>,
+    objects: Vec<MergedJson>,
+    /// Whether all of it could be told.
+    told: Result<(), Failure>,
+}
+
+impl Report<'_> {
+    /// Tells what is due.
+    fn due(&mut self, policy: &MergePolicy) -> Result<(), Error> {
+        let plan = {
+            let _reading = Reading::begin("looking for what is due", 0);
+            self.open.archive.due(policy, Timestamp::now())?
+        };
+        plan.merges.iter().for_each(|merge| self.tell(&Step::Delta(merge), None));
+        plan.full.iter().for_each(|full| self.tell(&Step::Full(full), None));
+        Ok(())
+    }
+
+    /// Makes everything that is due.
+    fn merge_due(&mut self, policy: &MergePolicy, scratch: &Path) -> Result<(), Error> {
+        let writing = self.writing(scratch)?;
+        let _reading = Reading::begin("merging", 0);
+        let archive = &self.open.archive;
+        let due = archive.merge_due(policy, &writing, |merge, made| self.tell(&Step::Delta(merge), Some(made)))?;
+        if let Some(full) = due {
+            let made = archive.make_due_full(&full, &writing).transpose();
+            made.into_iter().for_each(|made| self.tell(&Step::Full(&full), Some(made)));
+        }
+        Ok(())
+    }
+
+    /// Makes a new full of the point `at`; nothing if there is one.
+    fn full_at(&mut self, at: &At, scratch: &Path) -> Result<(), Error> {
+        let archive = &self.open.archive;
+        let wanted = Wanted { lineage: self.open.wanted.lineage.clone(), ..Wanted::default() };
+        let agreed = {
+            let _reading = Reading::begin("opening", 0);
+            archive.agree(&wanted, at, scratch)?
+        };
+        let Some(full) = archive.full_of(&agreed) else { return Ok(()) };
+        let step = Step::Full(&full);
+        if self.args.dry_run {
+            self.tell(&step, None);
+            return Ok(());
+        }
+        let writing = self.writing(scratch)?;
+        let made = {
+            let _reading = Reading::begin("merging", step.source_bytes());
+            archive.make_full(&full, &writing)
+        };
+        self.tell(&step, Some(made));
+        Ok(())
+    }
+
+    /// For those who are named, or else for those who can read what it is made of.
+    fn writing<'s>(&self, scratch: &'s Path) -> Result<Writing<'s>, Error> {
+        let now = Timestamp::now();
+        let archive_key = match &self.locking {
+            Some(locking) => self.open.archive.key_to_go_on(locking, now)?,
+            None => None,
+        };
+        Ok(Writing { now, scratch, archive_key })
+    }
+
+    /// Tells of an object that is due, or what became of it.
+    fn tell(&mut self, step: &Step<'_>, made: Option<Result<Made, Error>>) {
+        let object = step.told(self.open, made.as_ref());
+        let told = match made {
+            // What else is due does not wait for this.
+            Some(Err(error)) => self.ui.failed(&self.open.failure(&self.args.source, None, &error)),
+            _ => Ok(()),
+        };
+        let shown = match self.args.format.format {
+            Format::Text => self.ui.line(object.text()).and_then(|()| self.ui.finish()),
+            Format::Json => Ok(()),
+        };
+        self.objects.push(object);
+        if self.told.is_ok() {
+            self.told = told.and(shown);
+        }
+    }
+
+    fn finish(self) -> Result<(), Failure> {
+        self.told?;
+        match self.args.format.format {
+            Format::Json => {
+                let destination = self.open.archive.store().place().to_owned();
+                self.ui.json(&Merging { dry_run: self.args.dry_run, destination, objects: self.objects })
+            }
+            Format::Text if self.objects.is_empty() => self.ui.line("nothing is due"),
+            Format::Text if self.args.dry_run => self.ui.line("\nnothing was done: this is a dry run"),
+            Format::Text => Ok(()),
+        }
+    }
 }
 
 /// One object that is due.
@@ -129,7 +219,8 @@ enum Step<'p> {
 impl Args {
     fn policy(&self) -> Result<MergePolicy, Failure> {
         let full_window = (!self.no_full).then_some(self.full_window);
-        let policy = MergePolicy { windows: self.windows.clone(), full_window, ..MergePolicy::default() };
+        let lineage = self.source.archive.lineage.clone();
+        let policy = MergePolicy { windows: self.windows.clone(), full_window, lineage, ..MergePolicy::default() };
         policy.check().map_err(|error| {
             let full = "--full-window has to be a multiple of the last of --windows, or give --no-full";
             Failure::new(Kind::Usage, error.to_string()).hint(full)
@@ -137,30 +228,15 @@ impl Args {
         Ok(policy)
     }
 
-    fn due(&self, open: &OpenArchive, policy: &MergePolicy) -> Result<MergePlan, Error> {
-        let _reading = Reading::begin("looking for what is due", 0);
-        let mut plan = open.archive.due(policy, Timestamp::now())?;
-        let is_meant = |into: &Name| open.wanted.lineage.is_none() || into.lineage() == open.wanted.lineage.as_ref();
-        plan.merges.retain(|merge| is_meant(&merge.into));
-        plan.full = plan.full.filter(|full| is_meant(&full.into));
-        Ok(plan)
-    }
-
-    /// A new full of the point `at`; nothing if there is one.
-    fn full_plan(&self, open: &OpenArchive, at: &At, scratch: &Path) -> Result<MergePlan, Error> {
-        let _reading = Reading::begin("opening", 0);
-        let wanted = Wanted { lineage: open.wanted.lineage.clone(), ..Wanted::default() };
-        let agreed = open.archive.agree(&wanted, at, scratch)?;
-        Ok(MergePlan { full: open.archive.full_of(&agreed), ..MergePlan::default() })
-    }
-
-    fn carry_out(open: &OpenArchive, step: &Step<'_>, scratch: &Path) -> Result<Made, Error> {
-        let _reading = Reading::begin("merging", step.source_bytes());
-        let writing = Writing { now: Timestamp::now(), scratch, archive_key: None };
-        match step {
-            Step::Delta(merge) => open.archive.merge(merge, &writing),
-            Step::Full(full) => open.archive.make_full(full, &writing),
+    /// Whom what is made is encrypted for, if that is said.
+    fn locking(&self) -> Result<Option<Locking>, Failure> {
+        if self.encrypt_for.is_empty() {
+            return Ok(None);
         }
+        let archive = &self.source.archive;
+        let settings = archive.store.settings(&self.source.src)?;
+        let (recipients, keyring) = archive.keys.to_write(&self.encrypt_for, &settings)?;
+        Ok(Some(Locking { recipients, keyring: Arc::new(keyring) }))
     }
 }
 

@@ -1,5 +1,6 @@
 //! `refloat standalone`
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use ::agent::follow::etcd::Etcd;
 use ::agent::http::looks::restorer::Restorer;
-use ::agent::http::{Guard, Limits, Tls, serve};
+use ::agent::http::{Forward, Guard, Limits, Tls, serve};
 use ::agent::run::{Agent, Settings};
 use ::agent::sidecar::NoMember;
 use ::agent::standalone::bring_back::Bringing;
@@ -18,7 +19,6 @@ use ::agent::start::archived::ArchivePlace;
 use ::agent::start::place::Place;
 use ::agent::start::policy::Policy;
 use ::agent::stop::Stopper;
-use ::agent::upkeep::Schedule;
 use archive::error::in_one_line;
 use archive::fence::Terms;
 use etcd_data::Kind;
@@ -96,8 +96,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let runtime = runtime()?;
     let done = runtime.block_on(async {
         let home = args.home.find_or_recall(&archive, &spools).await?;
-        let usual = Schedule::default();
-        let others = args.also.others(&archive, &args.home.store, &home, schedule.as_ref().unwrap_or(&usual))?;
+        let others = args.also.others(&archive, &args.home.store, &home, schedule.as_ref())?;
         let stopper = Stopper::default();
         let (orders, taken) = mpsc::channel(1);
         let (lives, mut life) = watch::channel(Life::default());
@@ -106,6 +105,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
         let (restoring, told) = watch::channel(None);
         let settings = Settings {
             name: holder("standalone"),
+            serves: None,
             rhythm: args.follow.rhythm(),
             schedule,
             others,
@@ -113,7 +113,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
             spool: home.spool(&spools),
             replaces: args.home.replaces,
             restoring: told,
-            care: Some(args.care.care(args.endpoints()?, Access::default())),
+            care: Some(args.care.care(args.endpoints()?, Access::default(), BTreeMap::new())),
             prepared: watch::Sender::default().subscribe(),
         };
         let mut agent = begin(live, home, settings)?;
@@ -138,7 +138,8 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
         args.say(ui, &dir, &agent)?;
         // Nobody but this machine can ask, and not even a page of somebody else in its browser.
         let guard = Guard { changes_are_open: args.listen.ip().is_loopback(), ..Guard::default() };
-        let routes = routes(&agent, Arc::new(NoMember), restorer);
+        let forward = Forward::new(None, None).map_err(|error| Failure::of(error.kind(), &error))?;
+        let routes = routes(&agent, Arc::new(NoMember), restorer, forward);
         let serving = serve(listener, None::<Tls>, &guard, Limits::default(), routes, stop_signal()?);
         let served = tokio::select! {
             served = serving => served.map_err(|error| Failure::because(Kind::Unavailable, "cannot serve", &error)),

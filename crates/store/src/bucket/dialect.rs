@@ -60,6 +60,11 @@ impl Dialect {
         matches!(self, Self::S3 { .. })
     }
 
+    /// Whether objects have tags beside their metadata.
+    pub(super) fn has_tags(&self) -> bool {
+        matches!(self, Self::S3 { .. })
+    }
+
     /// The tag of the object that an answer is about.
     pub(super) fn tag_of(&self, answer: &Answer) -> Result<Tag, Fault> {
         let name = match self {

@@ -93,7 +93,7 @@ pub(super) fn headers(put: &Put, upload: Option<&str>) -> Result<Vec<(String, St
         return Err(Fault::Unable(NO_RETENTION));
     }
     let mut headers: Vec<(String, String)> =
-        put.metadata.iter().map(|(name, value)| (format!("{METADATA}{name}"), value.clone())).collect();
+        put.labelled_metadata().map(|(name, value)| (format!("{METADATA}{name}"), value.clone())).collect();
     headers.extend(upload.map(|upload| (format!("{METADATA}{UPLOAD}"), upload.to_owned())));
     headers.push(("content-type".into(), "application/octet-stream".into()));
     match put.when {

@@ -22,7 +22,7 @@ macro_rules! contract {
             what_is_put_is_read_back, an_empty_object_is_an_object, ranges_are_clipped_or_refused, what_is_not_there_is_told,
             a_put_replaces, only_one_of_many_is_first, no_change_is_lost_among_many, a_stale_tag_replaces_nothing,
             listings_are_in_order_of_bytes, listings_go_on_after_a_key, a_folder_is_not_its_namesakes, odd_names_are_names,
-            many_are_deleted_at_once, metadata_comes_back, parts_come_in_any_order, an_upload_is_gone_on_with_by_another,
+            many_are_deleted_at_once, metadata_comes_back, labels_come_back, parts_come_in_any_order, an_upload_is_gone_on_with_by_another,
             an_upload_is_given_up, nothing_shows_before_it_is_complete, completion_keeps_its_condition,
             what_is_retained_stays,
         );
@@ -303,6 +303,30 @@ pub async fn metadata_comes_back(store: Opened, _: Opened) {
     assert_eq!(store.head(&key).await.unwrap().metadata, expected);
 }
 
+pub async fn labels_come_back(store: Opened, _: Opened) {
+    let (scratch, keeps) = (scratch(), store.abilities().metadata);
+    let (plain, labelled) = (scratch.key("plain"), scratch.key("labelled"));
+    store.put(&plain, "x".into(), &Put::default()).await.unwrap();
+    assert_eq!(store.labels(&plain).await.unwrap(), BTreeMap::new());
+
+    let labels: BTreeMap<String, String> =
+        [("x-exclude", "true"), ("why", "a b+c=d")].map(|(n, v)| (n.into(), v.into())).into();
+    let put = Put { labels: labels.clone(), ..Put::default() };
+    let expected = if keeps { labels } else { BTreeMap::new() };
+    store.put(&labelled, "x".into(), &put).await.unwrap();
+    assert_eq!(store.labels(&labelled).await.unwrap(), expected);
+    store.put(&labelled, "x".into(), &Put::default()).await.unwrap();
+    assert_eq!(store.labels(&labelled).await.unwrap(), BTreeMap::new());
+
+    let upload = store.begin(&labelled, &put).await.unwrap();
+    let part = store.put_part(&upload, 0, "y".into()).await.unwrap();
+    store.complete(&upload, &[part], &put).await.unwrap();
+    assert_eq!(store.labels(&labelled).await.unwrap(), expected);
+
+    let fault = store.labels(&scratch.key("nothing")).await.unwrap_err().fault;
+    assert!(matches!(fault, Fault::NotFound), "{fault:?}");
+}
+
 pub async fn parts_come_in_any_order(store: Opened, _: Opened) {
     let key = scratch().key("large");
     let size = part_size(&store);
@@ -515,6 +539,10 @@ impl Store for Lesser {
 
     async fn head(&self, key: &Key) -> Result<Info, StoreError> {
         self.inner.head(key).await
+    }
+
+    async fn labels(&self, key: &Key) -> Result<BTreeMap<String, String>, StoreError> {
+        self.inner.labels(key).await
     }
 
     async fn list(&self, listing: &Listing) -> Result<store::Page, StoreError> {

@@ -56,6 +56,13 @@ impl Moto {
         self.ask("PUT", &format!("/{name}"), &lock, b"").done("making a bucket with lock");
     }
 
+    /// Gives an object this tag and no other.
+    pub fn tag(&self, bucket: &str, key: &str, name: &str, value: &str) {
+        let tags = format!("<Tagging><TagSet><Tag><Key>{name}</Key><Value>{value}</Value></Tag></TagSet></Tagging>");
+        let (path, authorization) = (format!("/{bucket}/{key}?tagging"), signature_for("s3"));
+        self.ask("PUT", &path, &[("Authorization", &authorization)], tags.as_bytes()).done("tagging an object");
+    }
+
     /// Makes a key in KMS and gives back its ARN.
     pub fn kms_key(&self) -> String {
         let made = self.kms("CreateKey", r#"{"Description":"for tests"}"#).done("making a key").json();
@@ -75,15 +82,11 @@ impl Moto {
     }
 
     fn kms(&self, action: &str, request: &str) -> HttpAnswer {
-        let target = format!("TrentService.{action}");
+        let (target, authorization) = (format!("TrentService.{action}"), signature_for("kms"));
         let headers = [
             ("Content-Type", "application/x-amz-json-1.1"),
             ("X-Amz-Target", target.as_str()),
-            // The scope tells moto which service is meant; it checks no signature.
-            (
-                "Authorization",
-                "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/kms/aws4_request, SignedHeaders=host, Signature=0",
-            ),
+            ("Authorization", authorization.as_str()),
         ];
         self.ask("POST", "/", &headers, request.as_bytes())
     }
@@ -92,4 +95,11 @@ impl Moto {
     pub fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> HttpAnswer {
         HttpAnswer::of(self.port.address(), method, path, headers, body).expect("moto answers")
     }
+}
+
+/// The scope tells moto which service is meant; it checks no signature.
+fn signature_for(service: &str) -> String {
+    format!(
+        "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/{service}/aws4_request, SignedHeaders=host, Signature=0"
+    )
 }

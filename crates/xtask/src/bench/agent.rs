@@ -16,7 +16,6 @@ mod serving;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::work;
 use crate::{Result, say};
 
 /// What etcdbrctl v0.44-dev takes to capture W1's deltas on two cores.
@@ -51,20 +50,18 @@ struct Bench {
 type Measure = fn(&Bench) -> Result<()>;
 
 /// Measures one part, or all.
-pub(crate) fn agent(arguments: &[&str]) -> Result<()> {
+pub(crate) fn agent(arguments: &[&str], refloat: PathBuf) -> Result<()> {
     let parts: [(&str, Measure); 4] = [
         ("capture", capture::measure),
         ("memory", memory::measure),
         ("latency", latency::measure),
         ("serving", serving::measure),
     ];
-    let (mut length, mut program, mut wanted) = (Length::Usual, None, None);
-    let mut arguments = arguments.iter();
-    while let Some(&argument) = arguments.next() {
+    let (mut length, mut wanted) = (Length::Usual, None);
+    for &argument in arguments {
         match argument {
             "--short" => length = Length::Short,
             "--long" => length = Length::Long,
-            "--program" => program = Some(PathBuf::from(arguments.next().ok_or("--program names a program")?)),
             part => wanted = Some(part),
         }
     }
@@ -72,7 +69,6 @@ pub(crate) fn agent(arguments: &[&str]) -> Result<()> {
     if meant.is_empty() {
         return Err("the parts are capture, memory, latency and serving".into());
     }
-    let refloat = program.map_or_else(work::program, |program| Ok(std::path::absolute(program)?))?;
     let bench = Bench { length, refloat };
     meant.iter().try_for_each(|(_, measure)| measure(&bench))
 }

@@ -13,7 +13,7 @@ mod remote;
 mod restore;
 mod theirs;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::measure::Run;
 use crate::{Result, say};
@@ -34,11 +34,11 @@ mod peer {
 /// How often everything is measured.
 const RUNS: usize = 5;
 
-/// Measures one thing, and prints what came out.
-type Measure = fn() -> Result<()>;
+/// Measures one thing of a program, and prints what came out.
+type Measure = fn(&Path) -> Result<()>;
 
 /// Measures one part, or all.
-pub(crate) fn archive(part: Option<&str>) -> Result<()> {
+pub(crate) fn archive(part: Option<&str>, refloat: &Path) -> Result<()> {
     let parts: [(&str, Measure); 5] = [
         ("restore", restore::measure),
         ("merge", merge::measure),
@@ -50,7 +50,7 @@ pub(crate) fn archive(part: Option<&str>) -> Result<()> {
     if meant.is_empty() {
         return Err("the parts are restore, merge, lookup, line and memory".into());
     }
-    meant.iter().try_for_each(|(_, measure)| measure())
+    meant.iter().try_for_each(|(_, measure)| measure(refloat))
 }
 
 /// The archive of W1 that is measured: a full, and 94 deltas.

@@ -76,8 +76,11 @@ pub(crate) fn remove(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Refloat, built as it is released, beside this program.
-pub(crate) fn program() -> Result<PathBuf> {
+/// The program that is measured: the one that is `given`, or else this tree's, built as it is released.
+pub(crate) fn program(given: Option<&str>) -> Result<PathBuf> {
+    if let Some(given) = given {
+        return Ok(std::path::absolute(given)?);
+    }
     // Together with this, so that what both stand on is built once, with the same features.
     let both = ["--package", "cli", "--package", "xtask"];
     let built = Command::new(env!("CARGO")).args(["build", "--release"]).args(both).status()?;

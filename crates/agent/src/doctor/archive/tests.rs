@@ -19,6 +19,7 @@ fn claim(renewed: &str, is_released: bool) -> Claim {
         cluster: cluster(),
         epoch: Epoch(3),
         holder: "agent on a".into(),
+        serves: None,
         instance: Instance(1),
         number: 1,
         lasts_ms: 8000,

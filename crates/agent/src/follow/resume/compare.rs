@@ -84,26 +84,8 @@ impl Compare<'_> {
         }
     }
 
-    /// The changes of one revision; none if the archive cannot tell of it.
     async fn ours(&self, revision: Revision) -> Result<Vec<TailRecord>, ResumeError> {
-        if revision == self.tip.revision {
-            return Ok(self.tip.changes.clone());
-        }
-        let wanted = Wanted { lineage: Some(self.tip.lineage.clone()), target: Target::Revision(revision) };
-        let found = self.home.with(move |archive, home| {
-            let agreed = archive.agree(&wanted, &At::Revision(revision), &home.scratch)?;
-            archive.changes_of(&agreed, revision)
-        });
-        match found.await {
-            Err(
-                Error::Plan(PlanError::Before { .. } | PlanError::Hole { .. } | PlanError::After { .. })
-                | Error::NothingLeft {
-                    source: PlanError::Before { .. } | PlanError::Hole { .. } | PlanError::After { .. },
-                    ..
-                },
-            ) => Ok(Vec::new()),
-            found => Ok(found?),
-        }
+        Ok(archived(self.home, self.tip, revision).await?)
     }
 
     /// The last revision at which a key was put that still lives in the cluster as it was put then. A cluster that was restored
@@ -135,6 +117,28 @@ impl Compare<'_> {
             look(&archive.open_in_place(&agreed)?.database)
         });
         Ok(found.await?)
+    }
+}
+
+/// The changes of one revision that leads to `tip`, as the archive has them; none if it cannot tell of it.
+pub(crate) async fn archived(home: &Home, tip: &Tip, revision: Revision) -> Result<Vec<TailRecord>, Error> {
+    if revision == tip.revision {
+        return Ok(tip.changes.clone());
+    }
+    let wanted = Wanted { lineage: Some(tip.lineage.clone()), target: Target::Revision(revision) };
+    let found = home.with(move |archive, home| {
+        let agreed = archive.agree(&wanted, &At::Revision(revision), &home.scratch)?;
+        archive.changes_of(&agreed, revision)
+    });
+    match found.await {
+        Err(
+            Error::Plan(PlanError::Before { .. } | PlanError::Hole { .. } | PlanError::After { .. })
+            | Error::NothingLeft {
+                source: PlanError::Before { .. } | PlanError::Hole { .. } | PlanError::After { .. },
+                ..
+            },
+        ) => Ok(Vec::new()),
+        found => found,
     }
 }
 

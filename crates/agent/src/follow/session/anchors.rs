@@ -1,5 +1,6 @@
 //! Anchors: what members answer to HashKV, to compare with each other and with the archive.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,16 +44,22 @@ pub(crate) async fn ask(live: Arc<dyn Live>, sight: Sight, revision: Revision) -
     answers
 }
 
-/// Members that hashed the same differently. Hashes with different compact revisions cannot be compared.
+/// Members that hashed the same differently, those who stand alone first. Hashes with different compact revisions cannot be
+/// compared.
 fn differing(anchors: &[Anchor]) -> Option<String> {
-    let same = |a: &Anchor, b: &Anchor| (a.revision, a.compact_revision) == (b.revision, b.compact_revision);
-    anchors.iter().enumerate().find_map(|(at, one)| {
-        let other = anchors.iter().skip(at + 1).find(|other| same(one, other) && one.hash != other.hash)?;
-        Some(format!(
-            "at revision {}, {} has the hash {} and {} has {}: one of them has lost or invented something",
-            one.revision, one.member, one.hash, other.member, other.hash
-        ))
-    })
+    let mut questions: BTreeMap<_, BTreeMap<u32, Vec<&str>>> = BTreeMap::new();
+    for anchor in anchors {
+        let hashes = questions.entry((anchor.revision, anchor.compact_revision)).or_default();
+        hashes.entry(anchor.hash).or_default().push(&anchor.member);
+    }
+    let ((revision, _), hashes) = questions.into_iter().find(|(_, hashes)| hashes.len() > 1)?;
+    let mut hashes: Vec<(u32, Vec<&str>)> = hashes.into_iter().collect();
+    // By name: members answer in an order that differs from one cluster to the next.
+    hashes.iter_mut().for_each(|(_, members)| members.sort_unstable());
+    hashes.sort_by(|(_, one), (_, other)| (one.len(), one).cmp(&(other.len(), other)));
+    let told = hashes.iter().map(|(hash, members)| format!("{hash} at {}", members.join(" and ")));
+    let told: Vec<String> = told.collect();
+    Some(format!("the hash of revision {revision} is {}: not all of them have what was written", told.join(", and ")))
 }
 
 #[cfg(test)]
@@ -69,7 +76,7 @@ mod tests {
             taken: Timestamp::UNIX_EPOCH,
         };
         assert_eq!(differing(&[anchor("a", None, 1), anchor("b", None, 1), anchor("c", Some(4), 2)]), None);
-        let told = differing(&[anchor("a", None, 1), anchor("b", None, 1), anchor("c", None, 2)]).unwrap();
-        assert_eq!(told, "at revision 9, a has the hash 1 and c has 2: one of them has lost or invented something");
+        let told = differing(&[anchor("c", None, 1), anchor("b", None, 2), anchor("a", None, 1)]).unwrap();
+        assert_eq!(told, "the hash of revision 9 is 2 at b, and 1 at a and c: not all of them have what was written");
     }
 }

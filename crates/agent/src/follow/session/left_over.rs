@@ -9,12 +9,14 @@ use std::fs::File;
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 
+use archive::encryption::Keyring;
 use archive::object::{FOOTER_BYTES, Object, digest_at_end};
 use archive::plan::{Target, Wanted};
 use archive::sealing::Keys;
 use etcd_data::database::Direction;
 
 use super::*;
+use crate::follow::resume::archived;
 use crate::follow::spool::Sealed;
 use crate::home::blocking;
 
@@ -32,39 +34,61 @@ pub(super) struct LeftOver {
 /// taken out of it; what follows on nothing there is set aside, for a person to look at.
 pub(super) async fn sort_out(follower: &Follower, tip: &Tip) -> Result<LeftOver, SessionError> {
     let mut left = LeftOver::default();
-    let mut ends: BTreeMap<LineageId, Option<Reached>> = BTreeMap::new();
-    ends.insert(tip.lineage.clone(), Some(Reached::of(tip)));
+    let mut of_lineages: BTreeMap<LineageId, Vec<Sealed>> = BTreeMap::new();
     for kept in follower.spool.all() {
-        let Header { lineage, from, to, follows, epoch, .. } = &kept.header;
-        if !ends.contains_key(lineage) {
-            let wanted = Wanted { lineage: Some(lineage.clone()), target: Target::Latest };
-            let found = follower.home.with(move |archive, home| archive.tip_of(&wanted, &home.scratch)).await?;
-            // Below a lineage, a parent may be what ends there.
-            let found = found.filter(|found| found.lineage == *lineage);
-            ends.insert(lineage.clone(), found.as_ref().map(Reached::of));
-        }
-        let end = ends.get_mut(lineage).and_then(Option::as_mut);
-        if end.as_ref().is_some_and(|end| *to <= end.reached) {
-            follower.spool.remove(&kept)?;
-            continue;
-        }
-        // What was sealed by a right that another one has followed on counts for nothing, wherever it is put.
-        let next = end.filter(|end| {
-            let is_linked = *from <= end.reached || end.link.is_none() || *follows == end.link || follows.is_none();
-            *epoch >= end.epoch && *from <= end.reached.next() && is_linked
-        });
-        let Some(end) = next else {
-            let place = follower.spool.set_aside(&kept)?;
-            tracing::warn!(place = %place.display(), "what was sealed follows on nothing in the archive: it is set aside");
-            continue;
+        of_lineages.entry(kept.header.lineage.clone()).or_default().push(kept);
+    }
+    for (lineage, all) in of_lineages {
+        let end = if lineage == tip.lineage { Some(tip.clone()) } else { end_of(follower, &lineage).await? };
+        let end = match end {
+            Some(end) if !is_of_another_history(follower, &end, &all).await? => Some(end),
+            _ => None,
         };
-        (end.reached, end.link) = (*to, link_of(follower, &kept));
-        match *lineage == tip.lineage {
-            true => left.is_next = true,
-            false => left.is_of_earlier = true,
+        let mut end = end.as_ref().map(Reached::of);
+        for kept in all {
+            if end.as_ref().is_some_and(|end| kept.header.to <= end.reached) {
+                follower.spool.remove(&kept)?;
+                continue;
+            }
+            let Some(end) = end.as_mut().filter(|end| end.is_followed_by(&kept.header)) else {
+                let place = follower.spool.set_aside(&kept)?;
+                tracing::warn!(place = %place.display(), "what was sealed follows on nothing in the archive: it is set aside");
+                continue;
+            };
+            (end.reached, end.link) = (kept.header.to, link_of(follower, &kept));
+            match lineage == tip.lineage {
+                true => left.is_next = true,
+                false => left.is_of_earlier = true,
+            }
         }
     }
     Ok(left)
+}
+
+/// Where the archive ends, as far as `lineage` goes.
+async fn end_of(follower: &Follower, lineage: &LineageId) -> Result<Option<Tip>, SessionError> {
+    let wanted = Wanted { lineage: Some(lineage.clone()), target: Target::Latest };
+    let found = follower.home.with(move |archive, home| archive.tip_of(&wanted, &home.scratch)).await?;
+    // Below a lineage, a parent may be what ends there.
+    Ok(found.filter(|found| found.lineage == *lineage))
+}
+
+/// Whether `all` of a lineage tell something else of a revision than the archive, which ends with `end`. That they are of the
+/// same lineage and epoch proves nothing where a machine was set back to an earlier state of itself, spool and etcd
+/// together: then it goes on from there a second time. If one revision is the same, so are all before.
+async fn is_of_another_history(follower: &Follower, end: &Tip, all: &[Sealed]) -> Result<bool, SessionError> {
+    let Some(kept) = all.iter().rfind(|kept| kept.header.from <= end.revision) else { return Ok(false) };
+    let at = kept.header.to.min(end.revision);
+    // What cannot be read tells nothing.
+    let Some(ours) = changes_of(follower, kept, at).await else { return Ok(false) };
+    let theirs = archived(&follower.home, end, at).await?;
+    // A full may have forgotten what was deleted.
+    let (mut ours, mut theirs) = (puts(&ours).peekable(), puts(&theirs).peekable());
+    Ok(ours.peek().is_some() && theirs.peek().is_some() && !ours.eq(theirs))
+}
+
+fn puts(changes: &[TailRecord]) -> impl Iterator<Item = &TailRecord> {
+    changes.iter().filter(|change| !change.at.tombstone)
 }
 
 /// Where a lineage ends, with what of the spool follows on it.
@@ -78,6 +102,13 @@ impl Reached {
     fn of(tip: &Tip) -> Self {
         Self { reached: tip.revision, link: tip.link, epoch: tip.epoch }
     }
+
+    /// What was sealed by a right that another one has followed on counts for nothing, wherever it is put.
+    fn is_followed_by(&self, next: &Header) -> bool {
+        let Header { from, follows, epoch, .. } = next;
+        let is_linked = *from <= self.reached || self.link.is_none() || *follows == self.link || follows.is_none();
+        *epoch >= self.epoch && *from <= self.reached.next() && is_linked
+    }
 }
 
 /// What follows on a delta in the spool.
@@ -90,14 +121,28 @@ fn link_of(follower: &Follower, kept: &Sealed) -> Option<Link> {
 
 /// Where the spool ends, if that can be read: what is encrypted for others cannot.
 pub(super) async fn tip(follower: &Follower) -> Option<Tip> {
-    let kept = follower.spool.all().pop()?;
-    let file = follower.spool.store().file(&follower.spool.key(&kept).ok()?)?;
-    let key = follower.home.archive_key().map(|writing| writing.key.clone());
+    let (kept, file) = follower.spool.end()?;
+    read(follower, move |keys| tip_in(&kept, Arc::new(file), keys)).await
+}
+
+/// The changes of one revision of a delta in the spool, if it can be read.
+async fn changes_of(follower: &Follower, kept: &Sealed, at: Revision) -> Option<Vec<TailRecord>> {
+    let file = follower.spool.store().file(&follower.spool.key(kept).ok()?)?;
+    let key = kept.name.below("").ok()?;
+    read(follower, move |keys| {
+        let object = Object::open(key.as_str(), Arc::new(file), keys);
+        changes_in(&object.map_err(|source| Error::Object { key, source })?, at)
+    })
+    .await
+}
+
+async fn read<T: Send + 'static>(
+    follower: &Follower,
+    work: impl FnOnce(&Keyring) -> Result<T, Error> + Send + 'static,
+) -> Option<T> {
+    let keyring = Arc::clone(&follower.home.keyring);
     blocking(move || {
-        let keys = key.as_slice();
-        tip_in(&kept, Arc::new(file), keys)
-            .inspect_err(|error| tracing::debug!(%error, "the spool is not gone on from"))
-            .ok()
+        work(&keyring).inspect_err(|error| tracing::debug!(%error, "what is in the spool cannot be read")).ok()
     })
     .await
 }
@@ -107,19 +152,24 @@ fn tip_in(kept: &Sealed, file: Arc<File>, keys: &(impl Keys + ?Sized)) -> Result
     let damaged = |source| Error::Object { key: key.clone(), source };
     let object = Object::open(key.as_str(), file, keys).map_err(damaged)?;
     let Header { lineage, to, seen, epoch, .. } = object.header().clone();
+    let changes = changes_in(&object, to)?;
+    let (closing, link) = (object.closing().map_err(damaged)?.clone(), Some(object.link()));
+    Ok(Tip { lineage, revision: to, seen: seen.1, link, epoch, closing, changes })
+}
+
+fn changes_in(object: &Object, revision: Revision) -> Result<Vec<TailRecord>, Error> {
     let mut changes = Vec::new();
-    // A revision may begin in the chunk before.
-    let chunks: Vec<_> = object.chunks().filter(|(range, _)| range.to >= to).collect();
+    // A revision may begin in one chunk and end in the next.
+    let chunks: Vec<_> = object.chunks().filter(|(range, _)| range.from <= revision && range.to >= revision).collect();
     for (_, records) in chunks {
         records.read(Direction::Forwards, &mut |at, value| {
-            if at.main >= to {
+            if at.main == revision {
                 changes.push(TailRecord { at, value: value.to_vec() });
             }
             Ok(ControlFlow::Continue(()))
         })?;
     }
-    let (closing, link) = (object.closing().map_err(damaged)?.clone(), Some(object.link()));
-    Ok(Tip { lineage, revision: to, seen: seen.1, link, epoch, closing, changes })
+    Ok(changes)
 }
 
 /// Delivers it.

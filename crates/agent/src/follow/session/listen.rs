@@ -26,6 +26,8 @@ struct Beside<'a> {
     anchor_at: Option<Instant>,
     anchoring: Option<BoxFuture<'a, Answers>>,
     full: Option<BoxFuture<'a, Result<Base, BaseError>>>,
+    /// Whether the store takes what is sealed: while it does not, a full is no use.
+    store_takes: bool,
     /// Who waits for a full.
     wants_full: Vec<Order>,
     /// Who waits for everything up to a revision to be delivered.
@@ -59,9 +61,11 @@ impl Session {
             anchor_at: follower.rhythm.anchor_every.map(|_| Instant::now()),
             anchoring: None,
             full: None,
+            store_takes: delivered.borrow().waiting.is_none(),
             wants_full: Vec::new(),
             wants_seal: Vec::new(),
         };
+        self.begin_full_if_lacking(follower, &mut beside);
         let heard = self.listen(follower, watching, &mut beside, orders, stop, delivered).await;
         let why = match &heard {
             Ok(()) => "the agent stops".into(),
@@ -162,9 +166,10 @@ impl Session {
         self.seal(follower).await?;
         let within = follower.rhythm.seal_within(beside.waiting);
         beside.due = (!self.segment.is_empty()).then(|| Instant::now() + within);
-        if self.told.auth_revision() != auth_before && auth_before.is_some() && beside.full.is_none() {
+        if self.told.auth_revision() != auth_before && auth_before.is_some() {
             tracing::info!("users or roles have changed: a full has to hold them");
-            beside.full = Some(self.begin_full(follower));
+            self.lacks_full = true;
+            self.begin_full_if_lacking(follower, beside);
         }
         if beside.anchor_at.is_some_and(|at| at <= Instant::now()) && beside.anchoring.is_none() {
             beside.anchor_at = follower.rhythm.anchor_every.map(|every| Instant::now() + every);
@@ -174,6 +179,12 @@ impl Session {
             beside.anchoring = Some(asking.instrument(span).boxed());
         }
         Ok(())
+    }
+
+    fn begin_full_if_lacking<'a>(&self, follower: &'a Follower, beside: &mut Beside<'a>) {
+        if self.lacks_full && beside.store_takes && beside.full.is_none() {
+            beside.full = Some(self.begin_full(follower));
+        }
     }
 
     fn begin_full<'a>(&self, follower: &'a Follower) -> BoxFuture<'a, Result<Base, BaseError>> {
@@ -231,12 +242,14 @@ impl Session {
         Ok(())
     }
 
-    async fn tell_delivered(
+    async fn tell_delivered<'a>(
         &self,
         delivered: &Delivered,
-        follower: &Follower,
-        beside: &mut Beside<'_>,
+        follower: &'a Follower,
+        beside: &mut Beside<'a>,
     ) -> Result<(), SessionError> {
+        beside.store_takes = delivered.waiting.is_none();
+        self.begin_full_if_lacking(follower, beside);
         match &delivered.waiting {
             Some(why) => follower.progress.trouble(why.clone()),
             None => follower.progress.clear(),
@@ -257,6 +270,7 @@ impl Session {
     }
 
     fn take_full(&mut self, base: Result<Base, BaseError>, beside: &mut Beside<'_>, follower: &Follower) {
+        self.lacks_full = false;
         let answer = match base {
             Ok(base) => Ok(base.revision),
             Err(error) => {

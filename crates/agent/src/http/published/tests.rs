@@ -22,6 +22,8 @@ struct Scripted {
     prepared: Mutex<Vec<(Mode, Outcome)>>,
     finals: Mutex<Vec<bool>>,
     health: Mutex<(bool, Recoverable)>,
+    /// Where the one is who writes, if this one does not.
+    writer: Option<String>,
 }
 
 fn snapshot(kind: SnapshotKind, name: &str) -> Snapshot {
@@ -55,6 +57,9 @@ impl Prepare for Scripted {
 
 impl Snapshots for Scripted {
     fn full(&self, is_final: bool) -> BoxFuture<'static, Result<Snapshot, NoSnapshot>> {
+        if self.writer.is_some() {
+            return async { Err(NoSnapshot::NotHere("m-1 writes".into())) }.boxed();
+        }
         self.finals.lock().unwrap().push(is_final);
         let full = snapshot(SnapshotKind::Full, "Full-00000000-00000123-1700000000.gz");
         async move { Ok(Snapshot { is_final, immutable_until: Some(full.created_on), ..full }) }.boxed()
@@ -69,6 +74,10 @@ impl Snapshots for Scripted {
         async { Ok(Latest { full_snapshot: None, delta_snapshots: vec![delta] }) }.boxed()
     }
 
+    fn writer(&self) -> Option<String> {
+        self.writer.clone()
+    }
+
     fn health(&self) -> Health {
         let (is_leading, recoverable) = self.health.lock().unwrap().clone();
         Health { is_leading, recoverable }
@@ -81,7 +90,8 @@ impl Snapshots for Scripted {
 
 fn served(sidecar: &Arc<Scripted>) -> Router {
     let guard = Guard { changes_are_open: true, ..Guard::default() };
-    routes(Arc::clone(sidecar) as _, Arc::clone(sidecar) as _).guarded(&guard, Names::Any, &Limits::default())
+    let forward = Forward::new(None, None).unwrap();
+    routes(Arc::clone(sidecar) as _, Arc::clone(sidecar) as _, forward).guarded(&guard, Names::Any, &Limits::default())
 }
 
 async fn ask(router: &Router, method: &str, path: &str) -> (u16, String) {
@@ -173,6 +183,32 @@ fn why_there_is_no_snapshot_is_told_apart() {
     let no = |why: NoSnapshot| answer(Err::<(), _>(why)).status().as_u16();
     assert_eq!(no(NoSnapshot::NotHere("no archive".into())), 405);
     assert_eq!(no(NoSnapshot::Failed("the store is away".into())), 500);
+}
+
+/// Serves it on loopback. Gives where.
+async fn at_a_port(sidecar: &Arc<Scripted>) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(axum::serve(listener, served(sidecar)).into_future());
+    url
+}
+
+#[tokio::test]
+async fn who_stands_by_passes_on_to_the_writer_what_only_that_one_can_do() {
+    let writer = Arc::new(Scripted::default());
+    let standing_by = Scripted { writer: Some(at_a_port(&writer).await), ..Scripted::default() };
+    let router = served(&Arc::new(standing_by));
+    let (status, body) = ask(&router, "POST", "/snapshot/full?final=true").await;
+    let full: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((status, &full["isFinal"], &*writer.finals.lock().unwrap()), (200, &json!(true), &vec![true]));
+
+    // Two that take each other for the writer.
+    let lost = Arc::new(Scripted { writer: Some("http://127.0.0.1:1".into()), ..Scripted::default() });
+    let (status, said) = get(&served(&lost), "/snapshot/full").await;
+    assert_eq!(status, 405);
+    assert!(said.starts_with("m-1 writes; it does not answer at http://127.0.0.1:1: "), "{said}");
+    let astray = Scripted { writer: Some(at_a_port(&lost).await), ..Scripted::default() };
+    assert_eq!(get(&served(&Arc::new(astray)), "/snapshot/full").await, (405, "m-1 writes\n".into()));
 }
 
 #[tokio::test]

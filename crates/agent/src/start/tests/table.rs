@@ -24,6 +24,7 @@ const SECTIONS: &[(&str, &[Row])] = &[
             ["sound, at 100", "new", "alone", "unusable", ""],
             ["sound, at 100", "had data", "silent", "at 80", ""],
             ["sound, at 100", "had data", "quorum, a member", "at 80", ""],
+            ["sound, at 100", "had data", "quorum, a member elsewhere", "at 80", ""],
             ["sound, at 100", "had data", "quorum, not a member", "at 80", ""],
             ["sound, at 100", "had data", "quorum, not a member", "at 80", "outdated set aside"],
             ["sound, at 100", "had data", "quorum, a member again", "at 80", "outdated set aside"],

@@ -21,7 +21,7 @@ const AFTER: Duration = Duration::from_secs(60);
 pub(super) const DIRECTORIES: [&str; 7] =
     ["empty", "sound, at 100", "damaged", "log damaged, at 90", "in use", "unreadable", "not etcd's"];
 pub(super) const VOLUMES: [&str; 4] = ["new", "had data", "another member's", "unreadable"];
-pub(super) const OTHERS: [&str; 13] = [
+pub(super) const OTHERS: [&str; 14] = [
     "alone",
     "silent",
     "no quorum, at 1",
@@ -29,6 +29,7 @@ pub(super) const OTHERS: [&str; 13] = [
     "no quorum, at 100",
     "no quorum, at 120",
     "quorum, a member",
+    "quorum, a member elsewhere",
     "quorum, a member again",
     "quorum, added",
     "quorum, not a member",
@@ -97,11 +98,15 @@ fn volume_of(word: &str) -> Volume {
 }
 
 fn others_of(word: &str) -> Others {
-    let quorum = |cluster, membership| Others::Quorum(Standing { cluster, membership });
+    let quorum = |cluster, membership| Others::Quorum(Standing { cluster, membership, is_elsewhere: false });
     match word {
         "alone" => Others::Alone,
         "silent" => Others::Silent,
         "quorum, a member" => quorum(CLUSTER, Membership::Started(OWN)),
+        "quorum, a member elsewhere" => {
+            let membership = Membership::Started(OWN);
+            Others::Quorum(Standing { cluster: CLUSTER, membership, is_elsewhere: true })
+        }
         "quorum, a member again" => quorum(CLUSTER, Membership::Started(LATER)),
         "quorum, added" => quorum(CLUSTER, Membership::Added(LATER)),
         "quorum, not a member" => quorum(CLUSTER, Membership::No),

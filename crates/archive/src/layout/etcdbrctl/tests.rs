@@ -75,13 +75,16 @@ fn parts_go_with_their_object() {
 }
 
 #[test]
-fn what_is_marked_is_left_out() {
-    let mut listed = listed(&[&format!("v2/{FULL}"), &format!("v2/{INCR}")]);
-    listed[0].metadata.insert(EXCLUDE.into(), "true".into());
-    listed[1].metadata.insert(EXCLUDE.into(), "false".into());
-    let archive = archives(&listed).remove(0);
-    assert_eq!(archive.entries.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>(), [INCR]);
-    assert_eq!(archive.ignored[0].why, Why::Excluded);
+fn a_mark_counts_only_if_it_is_set() {
+    for (labels, excluded) in [
+        (vec![], false),
+        (vec![(EXCLUDE, "false")], false),
+        (vec![("exclude", "true")], false),
+        (vec![("why", "corrupt"), (EXCLUDE, "true")], true),
+    ] {
+        let labels = labels.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        assert_eq!(is_excluded(&labels), excluded, "{labels:?}");
+    }
 }
 
 #[test]

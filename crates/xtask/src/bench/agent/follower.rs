@@ -32,6 +32,8 @@ impl Follower {
         let mut command = Command::new(refloat);
         command.arg("agent").arg(archive).args(["--endpoints", url, "--listen", "127.0.0.1:0"]).args(arguments);
         command.arg("--scratch").arg(folder.path()).envs(environment.iter().copied());
+        // Not where agents of this machine remember whose archive is at the same place.
+        command.arg("--spool").arg(folder.path().join("spool"));
         let child = command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;
         Ok(Self { child, folder })
     }

@@ -1,5 +1,6 @@
 //! Restoring W1 from S3: how near it, and with a line of some width.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use archive::At;
@@ -20,7 +21,7 @@ const BANDWIDTHS: [u64; 2] = [0, 25_000_000];
 const RUNS: usize = 3;
 
 /// Measures and prints.
-pub(super) fn measure() -> Result<()> {
+pub(super) fn measure(_: &Path) -> Result<()> {
     for (name, folder) in [("W1", Scaled::ONE.archive()?), ("W1, levels merged", Scaled::ONE.merged()?)] {
         say(&format!("\n{name} from S3"));
         say(&format!(
@@ -46,7 +47,7 @@ struct Took {
     connections: u64,
 }
 
-fn once(folder: &std::path::Path, latency: Duration, bandwidth: u64) -> Result<Took> {
+fn once(folder: &Path, latency: Duration, bandwidth: u64) -> Result<Took> {
     let remote = Remote::s3(folder)?;
     remote.line.latency(latency);
     remote.line.bandwidth(bandwidth);

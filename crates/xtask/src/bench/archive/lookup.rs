@@ -27,7 +27,7 @@ const LATENCY: Duration = Duration::from_millis(20);
 const LOOKUPS: u64 = 9;
 
 /// Measures and prints.
-pub(super) fn measure() -> Result<()> {
+pub(super) fn measure(_: &Path) -> Result<()> {
     place::require_room(ROOM_BYTES)?;
     let folder = place::made("large", write)?;
     let remote = Remote::gcs(&folder)?;

@@ -1,5 +1,7 @@
 //! What restoring and merging hold in memory, of archives of several sizes.
 
+use std::path::Path;
+
 use super::super::work;
 use super::ours::Scaled;
 use super::{merge, place, restore};
@@ -11,8 +13,7 @@ const SCALES: [u64; 3] = [1, 4, 16];
 const ROOM_BYTES: u64 = 1500 << 20;
 
 /// Measures and prints: once each, for memory varies little.
-pub(super) fn measure() -> Result<()> {
-    let refloat = &work::program()?;
+pub(super) fn measure(refloat: &Path) -> Result<()> {
     say(&format!("\n{:<12} {:>12} {:>14} {:>14}", "", "archive MB", "restore MiB", "merge MiB"));
     for scale in SCALES {
         place::require_room(scale * ROOM_BYTES)?;

@@ -8,11 +8,11 @@ use super::{RUNS, peer, place, tell, tell_head};
 use crate::Result;
 
 /// Measures and prints.
-pub(super) fn measure() -> Result<()> {
+pub(super) fn measure(refloat: &Path) -> Result<()> {
     let scratch = place::scratch()?;
     let folder = scratch.path().join("archive");
     place::link_all(&Scaled::ONE.archive()?, &folder)?;
-    let merging = merging(&work::program()?, &Scaled::ONE, &folder);
+    let merging = merging(refloat, &Scaled::ONE, &folder);
     work::run_and_keep(&merging)?;
     let made = scratch.path().join("made");
     std::fs::rename(merging.output.as_deref().ok_or("merging makes a full")?, &made)?;

@@ -8,9 +8,8 @@ use super::{RUNS, peer, place, tell, tell_head, theirs};
 use crate::{Result, say};
 
 /// Measures and prints.
-pub(super) fn measure() -> Result<()> {
-    let refloat = &work::program()?;
-    let (ours, merged, theirs) = (Scaled::ONE.archive()?, Scaled::ONE.merged()?, theirs::archive()?);
+pub(super) fn measure(refloat: &Path) -> Result<()> {
+    let (ours, merged, theirs) = (Scaled::ONE.archive()?, Scaled::ONE.merged()?, theirs::archive(refloat)?);
     let scratch = place::scratch()?;
     let made = scratch.path().join("made");
     work::run_and_keep(&restoring(refloat, "first", &ours, &made))?;

@@ -9,19 +9,19 @@ use flate2::write::GzEncoder;
 
 use super::super::etcdbrctl::Delta;
 use super::super::history::Change;
+use super::super::measure;
 use super::super::w1::W1;
-use super::super::{measure, work};
 use super::ours::Scaled;
 use super::place;
 use crate::Result;
 
 /// The folder of the archive.
-pub(super) fn archive() -> Result<PathBuf> {
+pub(super) fn archive(refloat: &Path) -> Result<PathBuf> {
     let ours = Scaled::ONE.archive()?;
     place::made("etcdbrctl", |folder| {
         let objects = folder.join("v2");
         fs::create_dir(&objects)?;
-        write_full(&ours, &objects)?;
+        write_full(refloat, &ours, &objects)?;
         write_deltas(&objects)
     })
 }
@@ -32,12 +32,12 @@ fn taken(revision: i64) -> i64 {
 }
 
 /// Has the full exported from our archive, which gives what etcd's own snapshot would be.
-fn write_full(ours: &Path, objects: &Path) -> Result<()> {
+fn write_full(refloat: &Path, ours: &Path, objects: &Path) -> Result<()> {
     let revision = W1::STANDARD.full_revision();
     let scratch = place::scratch()?;
     let snapshot = scratch.path().join("snapshot").display().to_string();
     let (ours, at) = (ours.display().to_string(), revision.to_string());
-    let program = work::program()?.display().to_string();
+    let program = refloat.display().to_string();
     measure::run(&program, &["export", &ours, "--at", &at, "--output", &snapshot])?;
     let name = format!("Full-{:08}-{revision:08}-{}.gz", 0, taken(revision));
     let mut gzip = GzEncoder::new(File::create_new(objects.join(name))?, Compression::new(6));
