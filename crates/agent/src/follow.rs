@@ -56,6 +56,8 @@ pub struct Rhythm {
     pub spool_bytes: u64,
     /// How often members are asked for HashKV; nothing if never.
     pub anchor_every: Option<Duration>,
+    /// How long a member may say nothing at all, not even that there is nothing, before another is followed.
+    pub silence: Duration,
 }
 
 impl Default for Rhythm {
@@ -65,6 +67,7 @@ impl Default for Rhythm {
             seal_bytes: 4 << 20,
             spool_bytes: 4 << 30,
             anchor_every: Some(Duration::from_secs(3600)),
+            silence: Duration::from_secs(60),
         }
     }
 }

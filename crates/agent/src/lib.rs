@@ -12,7 +12,7 @@
 //! - [`start`]: before a member starts; [`drill`]: a point restored and booted
 //! - [`care`]: members in good order, by a [`schedule`]; [`doctor`]: everything tried beforehand
 //! - [`standalone`]: an etcd of our own, looked after
-//! - [`supervise`], [`wrap`]: a process below this one, and a stock etcd as one
+//! - [`supervise`], [`wrap`]: a process below this one, and a stock etcd as one; [`neighbour`]: the other container of its pod
 
 #![forbid(unsafe_code)]
 
@@ -25,6 +25,7 @@ pub mod home;
 pub mod http;
 pub mod member;
 pub mod metrics;
+pub mod neighbour;
 pub mod pen;
 mod private_folder;
 pub mod report;

@@ -3,7 +3,9 @@
 //! Whoever starts etcd asks for both by the published protocol; see [`crate::http::published`].
 //!
 //! - [`shared`]: etcd's configuration, as all members share it
+//! - [`outlive`]: what is done when its cluster is lost while it runs
 
+pub mod outlive;
 pub mod shared;
 
 use std::path::PathBuf;
@@ -76,7 +78,7 @@ impl Member {
         let tell = |what: String| self.prepared.send_replace(Prepared::Preparing { since, what });
         tell("looking at the data directory".into());
         let mut restores = None;
-        let ready = start.run(depth, std::time::Duration::ZERO, |decision| {
+        let ready = start.run(depth, |decision| {
             tracing::info!(%decision, "the start of the member");
             restores = way(decision).or(restores);
             tell(decision.to_string());

@@ -19,7 +19,8 @@ use crate::follow::progress::{Progress, Standing};
 use crate::follow::spool::{Spool, SpoolError};
 use crate::follow::{Follower, Rhythm};
 use crate::home::Home;
-use crate::member::Prepared;
+use crate::member::outlive::Wrapper;
+use crate::member::{Member, Prepared};
 use crate::metrics::Metrics;
 use crate::pen::{Pen, Right};
 use crate::report::{Elsewhere, Reporter};
@@ -141,6 +142,11 @@ impl Agent {
         };
         beside.spawn(reporter.report(reported, stopper.stop_signal()));
         Ok(Self { home, orders, status, standing, metrics, on_its_way, others, pen, stopper, following, beside })
+    }
+
+    /// Looks after the member beside it while its etcd runs in `wrapper`.
+    pub fn look_after(&mut self, member: Member, wrapper: Wrapper) {
+        self.beside.spawn(member.outlive(wrapper, self.stopper.stop_signal()));
     }
 
     /// What answers for it in the published protocol.

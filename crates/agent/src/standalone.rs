@@ -107,7 +107,7 @@ impl Tended {
                 }
             };
             let ready = tokio::select! {
-                ready = start.run(depth, Duration::ZERO, waits) => {
+                ready = start.run(depth, waits) => {
                     ready.map_err(|error| TendError::Start(Box::new(error)))?.map_err(TendError::Stopped)?
                 }
                 () = stop.told() => return Ok(()),

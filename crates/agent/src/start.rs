@@ -1,4 +1,5 @@
-//! The start of a member: what has to be done before etcd may start on its data directory.
+//! The start of a member: what has to be done before etcd may start on its data directory, and whether an etcd that runs has to
+//! end for it.
 //!
 //! It looks, decides, and acts. Looking changes nothing, and deciding is done with plain values, in
 //! [`decide()`], whose table is `docs/start-of-a-member.md`. Nothing is ever deleted: what is replaced is kept beside its
@@ -47,12 +48,13 @@ use archived::{ArchivePlace, Look, Sight};
 use decision::{Decision, From, Reason, Restore};
 use directory::Depth;
 use error::StartError;
+use others::{Met, Own};
 use place::Place;
 use policy::Policy;
 use ready::{ClusterState, Launch, Ready, Rebuilt};
 use rebuild::Rebuilding;
-use seen::{Archived, Directory, Held, Others, Seen, Volume};
-use vigil::Vigil;
+use seen::{Archived, Directory, Held, Others, Seen, Standing, Volume};
+use vigil::{Quorum, Vigil};
 
 pub use decide::decide;
 
@@ -60,6 +62,21 @@ pub use decide::decide;
 pub struct Start {
     setup: Setup,
     vigil: Vigil,
+    /// The member itself, where it serves its clients once it runs.
+    doors: Option<Vec<Member>>,
+    /// The member as it was known last, as long as it may run without a quorum.
+    left_alone: Option<seen::Member>,
+}
+
+/// What was seen of a member that runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Beside {
+    /// It has a leader, or is not known to run.
+    Fine,
+    /// It has none, and runs on.
+    Waits,
+    /// Its etcd has to end, so that this can be done.
+    Ends(Decision),
 }
 
 /// Everything that a start depends on.
@@ -71,6 +88,8 @@ pub struct Setup {
     pub policy: Policy,
     /// The archive, if there is to be one.
     pub archive: Option<ArchivePlace>,
+    /// Where this member serves its clients.
+    pub own: Vec<Endpoint>,
     /// Where the members of the cluster serve their clients.
     pub endpoints: Vec<Endpoint>,
     /// How they are reached.
@@ -132,20 +151,18 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 impl Start {
     /// A start that has seen nothing yet.
     pub fn new(setup: Setup) -> Self {
-        Self { setup, vigil: Vigil::default() }
+        Self { setup, vigil: Vigil::default(), doors: None, left_alone: None }
     }
 
     /// Goes on until etcd can be started or somebody has to do something, and tells each step that it waits for.
-    /// `without_quorum` is for how long the member has run without one, if it did.
     pub async fn run(
         &mut self,
         depth: Depth,
-        without_quorum: Duration,
         mut tell: impl FnMut(&Decision),
     ) -> Result<Result<Ready, Reason>, StartError> {
         let mut pause = PAUSES.0;
         loop {
-            match self.step(depth, without_quorum, &mut tell).await {
+            match self.step(depth, &mut tell).await {
                 Ok(Step::Ready(ready)) => return Ok(Ok(*ready)),
                 Ok(Step::Stopped(reason)) => return Ok(Err(reason)),
                 Ok(Step::Waiting(_)) => {}
@@ -160,43 +177,134 @@ impl Start {
     }
 
     /// Looks, decides, and does what was decided.
-    pub async fn step(
-        &mut self,
-        depth: Depth,
-        without_quorum: Duration,
-        tell: &mut impl FnMut(&Decision),
-    ) -> Result<Step, StartError> {
+    pub async fn step(&mut self, depth: Depth, tell: &mut impl FnMut(&Decision)) -> Result<Step, StartError> {
         self.settle().await?;
-        let decided = self.look(depth, without_quorum).await;
+        let decided = self.look(depth).await;
         tell(&decided.decision);
         self.carry_out(decided).await
     }
 
     /// Looks and decides. Changes nothing.
-    pub async fn look(&mut self, depth: Depth, without_quorum: Duration) -> Decided {
-        let place = &self.setup.place;
-        let volume = volume::look(place);
+    pub async fn look(&mut self, depth: Depth) -> Decided {
+        let volume = volume::look(&self.setup.place);
         let directory = match &volume {
             // What is on another's volume is not even read.
             Volume::Theirs { .. } | Volume::Unknown { .. } => Directory::Empty,
             Volume::Unmarked | Volume::Ours(_) => self.directory(depth).await,
         };
-        let met = others::meet(place, &self.setup.endpoints, &self.setup.access, &directory).await;
-        let sight = self.archive(&directory, &met.others).await;
-        let now = Tick::now();
-        let has_quorum = !matches!(met.others, Others::Silent | Others::NoQuorum { .. });
-        let missed = self.vigil.quorum(has_quorum || matches!(directory, Directory::Sound(_)), now);
+        let quorum = match directory {
+            Directory::Sound(_) => Quorum::Open,
+            _ => Quorum::Missed,
+        };
+        let met = self.meet(&directory).await;
+        let without_quorum = self.missed(quorum, &directory, &met);
+        self.decide(volume, directory, met, without_quorum, Look::Objects).await
+    }
+
+    /// Looks at a member that runs: whether the cluster has lost its quorum for good and this is the member to build it anew,
+    /// or another has done so, and etcd has to end for that.
+    ///
+    /// Changes nothing. Whoever ends etcd for it begins a start, which looks again by what is counted here.
+    pub async fn look_while_it_runs(&mut self) -> Beside {
+        let own = self.ask_own().await;
+        let quorum = match own {
+            Some(Own { has_leader: true, .. }) => {
+                self.left_alone = None;
+                self.vigil.forget_quorum();
+                return Beside::Fine;
+            }
+            Some(Own { member, has_leader: false }) => {
+                self.left_alone = Some(member);
+                Quorum::Missed
+            }
+            // Before 3.6, one that was started without a quorum serves nobody before there is one.
+            None if self.left_alone.is_some() && self.is_there().await => Quorum::Missed,
+            None => Quorum::Open,
+        };
+        let Some(directory) = self.left_alone.clone().map(Directory::Sound) else { return Beside::Fine };
+        let met = self.meet(&directory).await;
+        let missed = self.missed(quorum, &directory, &met);
+        let policy = &self.setup.policy;
+        let is_over = match met.others {
+            Others::Quorum(_) => missed.is_some_and(|missed| missed >= policy.moment_without_quorum()),
+            _ => policy.quorum_lost.is_after(missed),
+        };
+        if quorum != Quorum::Missed || !is_over {
+            return Beside::Waits;
+        }
+        let volume = volume::look(&self.setup.place);
+        let decision = self.decide(volume, directory, met, missed, Look::Names).await.decision;
+        let acts = matches!(decision, Decision::Restore(_) | Decision::Join(_));
+        // All that took its time.
+        let is_led = self.ask_own().await.is_some_and(|own| own.has_leader);
+        if acts && !is_led { Beside::Ends(decision) } else { Beside::Waits }
+    }
+
+    /// What the member says of itself, if it serves.
+    async fn ask_own(&mut self) -> Option<Own> {
+        let Setup { place, own, access, .. } = &self.setup;
+        let open = || own.iter().map(|endpoint| Member::new(endpoint.clone(), access)).collect();
+        others::ask_own(place, self.doors.get_or_insert_with(open)).await
+    }
+
+    /// Whether its peers could find it.
+    async fn is_there(&self) -> bool {
+        others::opens(&self.setup.place, &self.setup.place.name).await
+    }
+
+    async fn meet(&self, directory: &Directory) -> Met {
+        let Setup { place, endpoints, access, .. } = &self.setup;
+        others::meet(place, endpoints, access, directory).await
+    }
+
+    /// For how long quorum has been missed, where `quorum` says how it is if the others do not have one.
+    fn missed(&mut self, quorum: Quorum, directory: &Directory, met: &Met) -> Option<Duration> {
+        let is_another = |standing: &Standing| match directory {
+            Directory::Sound(member) => member.cluster != standing.cluster,
+            _ => false,
+        };
+        let quorum = match &met.others {
+            Others::Silent | Others::Mute { .. } | Others::NoQuorum { .. } => quorum,
+            Others::Quorum(standing) if is_another(standing) => quorum,
+            Others::Alone | Others::Quorum(_) | Others::Refused { .. } => Quorum::There,
+        };
+        self.vigil.quorum(quorum, met.answering.clone(), Tick::now())
+    }
+
+    /// Decides, when the archive was looked at too: as closely as `look` has it, where its data may be needed.
+    async fn decide(
+        &mut self,
+        volume: Volume,
+        directory: Directory,
+        met: Met,
+        without_quorum: Option<Duration>,
+        look: Look,
+    ) -> Decided {
+        let is_lost = self.setup.policy.quorum_lost.is_after(without_quorum);
+        let is_kept = matches!(directory, Directory::Sound(_)) && !is_lost || matches!(met.others, Others::Quorum(_));
+        let sight = match self.on_their_way().filter(|_| !is_kept) {
+            // What was sealed last is not there yet: restored now, the archive would give less than there is.
+            Some(why) => Sight { archived: Archived::Away { why }, claim: None },
+            None => self.archive(if is_kept { Look::Names } else { look }).await,
+        };
+        let place = &self.setup.place;
         let seen = Seen {
             volume,
             directory,
             others: met.others,
-            without_quorum: missed.max(without_quorum),
+            without_quorum,
             archive: sight.archived,
-            writer: self.vigil.claim(sight.claim, &place.name, now),
+            writer: self.vigil.claim(sight.claim, &place.name, Tick::now()),
             is_first: place.is_first(),
         };
         let decision = decide(&seen, &self.setup.policy);
         Decided { seen, decision, spokesman: met.spokesman }
+    }
+
+    /// What is sealed on this machine and not in the archive yet, if there is anything.
+    fn on_their_way(&self) -> Option<String> {
+        let deltas = self.setup.on_its_way.as_ref().map_or(0, OnItsWay::deltas);
+        (deltas > 0).then(|| format!("{deltas} sealed deltas are on their way to it from this machine"))
     }
 
     async fn directory(&self, depth: Depth) -> Directory {
@@ -205,20 +313,10 @@ impl Start {
         looked.unwrap_or_else(|error| Directory::Unreadable { why: error.to_string(), may_pass: true })
     }
 
-    /// Looks at the archive as closely as the rest asks for.
-    async fn archive(&self, directory: &Directory, others: &Others) -> Sight {
+    async fn archive(&self, look: Look) -> Sight {
         let Some(archive) = self.setup.archive.clone() else {
             return Sight { archived: Archived::None, claim: None };
         };
-        let is_kept = matches!(directory, Directory::Sound(_)) || matches!(others, Others::Quorum(_));
-        let look = if is_kept { Look::Names } else { Look::Objects };
-        if let (Look::Objects, Some(on_its_way)) = (look, &self.setup.on_its_way)
-            && on_its_way.deltas() > 0
-        {
-            // What was sealed last is not there yet: restored now, the archive would give less than there is.
-            let why = format!("{} sealed deltas are on their way to it from this machine", on_its_way.deltas());
-            return Sight { archived: Archived::Away { why }, claim: None };
-        }
         let (cluster, scratch) = (self.setup.place.cluster.clone(), self.scratch());
         let runtime = Handle::current();
         let looking = spawn_blocking(move || archive.look(&runtime, &cluster, look, &scratch, Timestamp::now()));
@@ -244,7 +342,7 @@ impl Start {
         }
     }
 
-    async fn carry_out(&self, decided: Decided) -> Result<Step, StartError> {
+    async fn carry_out(&mut self, decided: Decided) -> Result<Step, StartError> {
         let Decided { seen, decision, spokesman } = decided;
         let place = &self.setup.place;
         let (launch, rebuilt, held) = match &decision {
@@ -268,6 +366,16 @@ impl Start {
             }
         };
         volume::mark(place, held).map_err(StartError::Mark)?;
+        // To build it may have taken minutes.
+        if rebuilt.is_some() && matches!(self.meet(&Directory::Empty).await.others, Others::Quorum(_)) {
+            return Ok(Step::Waiting(Reason::BackMeanwhile));
+        }
+        // What is counted from now on is of what runs then.
+        self.vigil.forget_quorum();
+        self.left_alone = match (&decision, seen.directory) {
+            (Decision::Keep { .. }, Directory::Sound(member)) => Some(member),
+            _ => None,
+        };
         Ok(Step::Ready(Box::new(Ready { decision, launch, rebuilt })))
     }
 
@@ -276,7 +384,7 @@ impl Start {
         let now = Timestamp::now();
         let unseen = match (&seen.archive, restore.from) {
             (Archived::Newest(newest), From::Archive) => newest.age,
-            _ => last_written(&setup.place),
+            _ => last_written(&setup.place).max(seen.without_quorum.unwrap_or_default()),
         };
         let work = move || {
             let rebuilding = Rebuilding {
@@ -314,7 +422,7 @@ impl Start {
     }
 }
 
-/// How long ago the database was last written to. A member that ran without a quorum wrote nothing.
+/// How long ago the database was last written to.
 fn last_written(place: &Place) -> Duration {
     let metadata = etcd_data::data_dir::DataDir::database_path(&place.data_dir).metadata();
     let modified = metadata.and_then(|metadata| metadata.modified()).ok();

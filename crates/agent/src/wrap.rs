@@ -7,7 +7,6 @@
 //! How etcd ended is noted beside its data directory, and the note is taken away while it runs: after a power cut there is none, and
 //! the agent checks everything.
 
-mod agent;
 mod etcd_settings;
 mod initialization;
 mod note;
@@ -27,12 +26,12 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
 use crate::http::{Guard, HttpError, Listener};
+use crate::neighbour::Neighbour;
 use crate::supervise::{Ended, Launch, Orphans, SuperviseError, Supervised, Surroundings};
 
-pub use agent::{AgentAddress, AgentError};
 pub(crate) use etcd_settings::first_line;
 pub use etcd_settings::{EtcdSettings, SettingsError};
-pub use initialization::{Mode, Pace};
+pub use initialization::{AgentError, Mode, Pace};
 pub use note::ExitNote;
 pub use readiness::Member;
 
@@ -61,7 +60,7 @@ pub struct Wrap {
 #[derive(Debug)]
 pub struct WithAgent {
     /// Where it is, and how it is reached.
-    pub address: AgentAddress,
+    pub address: Neighbour,
     /// Where the configuration is written that it gives.
     pub config_file: PathBuf,
     /// How long it may take; without end if not given.
@@ -79,7 +78,7 @@ pub enum WrapError {
     /// Its settings cannot be understood.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// The agent cannot be asked, or did not prepare the data directory in time.
+    /// The agent did not prepare the data directory.
     #[error(transparent)]
     Agent(#[from] AgentError),
     /// The program does not run.

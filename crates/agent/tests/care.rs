@@ -76,6 +76,22 @@ async fn who_falls_ill_in_the_middle_of_a_round_stops_it() {
 }
 
 #[tokio::test]
+async fn whoever_comes_after_one_that_died_in_the_middle_of_a_round_does_what_is_left_of_it() {
+    let fake = FakeEtcd::start(3);
+    let waste = Some(Waste { ratio: 0.5, least_bytes: 1000 });
+    let care = || care_of(&fake, Policy { defragment_from: waste, ..Policy::default() });
+    for member in 0..3 {
+        fake.size(member, 10_000, 2_000);
+    }
+    let mut first = care();
+    first.turn(None, at(NOON)).await.unwrap();
+    drop(first);
+    assert_eq!(fake.calls(), ["Defragment m1"]);
+    until_done(&mut care(), None, NOON).await;
+    assert_eq!(fake.calls(), ["Defragment m1", "Defragment m2", "MoveLeader m0 m1", "Defragment m0"]);
+}
+
+#[tokio::test]
 async fn waste_is_removed_and_not_again_within_the_hour() {
     let fake = FakeEtcd::start(3);
     let policy = Policy { defragment_from: Some(Waste { ratio: 0.5, least_bytes: 1000 }), ..Policy::default() };

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent::http::Guard;
 use agent::http::published::Prepare;
+use agent::member::outlive::Wrapper;
 use agent::member::shared::Shared;
 use agent::member::{Member, Prepared};
 use agent::run::Agent;
@@ -41,11 +43,19 @@ pub struct MemberArgs {
     #[arg(long, value_name = "DIR", requires = "etcd_config")]
     data_dir: Option<PathBuf>,
     /// Build the cluster anew when quorum has been lost for so long; it is waited for if not given
-    #[arg(long, value_name = "SPAN", value_parser = parse_wait, requires = "etcd_config")]
+    #[arg(long, value_name = "SPAN", value_parser = parse_longer_than_an_election, requires = "etcd_config")]
     rebuild_after: Option<Duration>,
+    /// Build it here whatever the member's name, where no member has data or none tells how far it is: for one member only
+    #[arg(long, requires = "rebuild_after")]
+    rebuild_here: bool,
     /// Keep a sound directory aside whose member the cluster knows no more, and join anew
     #[arg(long, requires = "etcd_config")]
     set_outdated_aside: bool,
+    /// Where `refloat wrap`, or the published wrapper, listens for POST /stop: etcd has to end when the cluster is built anew. If
+    /// not given, port 9095 of 127.0.0.1, by https where etcd serves its clients so: its certificate has to be for that host. It
+    /// is shown the certificate that etcd is shown, and the token of --token-file
+    #[arg(long, value_name = "URL", requires = "etcd_config")]
+    wrapper: Option<String>,
     /// When revisions go on from a higher one after a restore, so that nobody who watched meets one twice
     #[arg(long, value_name = "WHEN", default_value = "kubernetes")]
     high_water: HighWaterArg,
@@ -67,7 +77,9 @@ pub struct Named {
     file: PathBuf,
     place: Place,
     policy: Policy,
+    own: Vec<Endpoint>,
     others: Vec<Endpoint>,
+    wrapper: String,
 }
 
 impl MemberArgs {
@@ -83,8 +95,18 @@ impl MemberArgs {
         place.namespace.clone_from(&self.namespace);
         let mut others = shared.others(&name).map_err(refused)?;
         others.extend(endpoints.iter().filter(|endpoint| !others.contains(endpoint)).cloned().collect::<Vec<_>>());
+        let own = shared.clients(&name).map_err(refused)?;
+        let scheme = if own.iter().any(Endpoint::is_https) { "https" } else { "http" };
+        let wrapper = self.wrapper.clone().unwrap_or_else(|| format!("{scheme}://127.0.0.1:9095"));
         let policy = Policy { cluster: shared.cluster_age(), ..self.policy() };
-        Ok(Some(Named { file: file.clone(), place, policy, others }))
+        if policy.quorum_lost.after().is_some() && others.len() + 1 < place.names().len() {
+            let message =
+                format!("--rebuild-after, and {} does not tell where every member serves its clients", file.display());
+            let hint =
+                "who is not asked is taken for gone: advertise-client-urls by member, or --endpoints with all of them";
+            return Err(Failure::new(Kind::Usage, message).hint(hint));
+        }
+        Ok(Some(Named { file: file.clone(), place, policy, own, others, wrapper }))
     }
 
     fn pod(&self, file: &Path) -> Result<String, Failure> {
@@ -97,7 +119,11 @@ impl MemberArgs {
 
     fn policy(&self) -> Policy {
         Policy {
-            quorum_lost: self.rebuild_after.map_or(QuorumLost::Wait, QuorumLost::Rebuild),
+            quorum_lost: match (self.rebuild_after, self.rebuild_here) {
+                (None, _) => QuorumLost::Wait,
+                (Some(after), false) => QuorumLost::Rebuild(after),
+                (Some(after), true) => QuorumLost::RebuildHere(after),
+            },
             outdated: if self.set_outdated_aside { Outdated::SetAside } else { Outdated::Stop },
             high_water: match self.high_water {
                 HighWaterArg::Kubernetes => HighWater::Kubernetes,
@@ -124,24 +150,40 @@ impl Named {
     }
 }
 
-/// Whoever prepares `named` for `agent`, if there is one to be prepared.
+/// A span in which a member elects a leader, if it can.
+fn parse_longer_than_an_election(text: &str) -> Result<Duration, String> {
+    match parse_wait(text)? {
+        short if short < Duration::from_secs(1) => Err("a cluster that elects a leader has none for a second".into()),
+        span => Ok(span),
+    }
+}
+
+/// Whoever prepares `named` for `agent`, if there is one to be prepared. Its wrapper is shown what etcd is shown, and the token
+/// that opens changing calls here.
 pub fn prepare(
     named: Option<Named>,
-    agent: &Agent,
+    agent: &mut Agent,
     access: Access,
+    guard: &Guard,
     prepared: watch::Sender<Prepared>,
-) -> Arc<dyn Prepare> {
-    let Some(Named { file, place, policy, others }) = named else { return Arc::new(NoMember) };
-    let cluster = agent.home.cluster.name.clone();
+) -> Result<Arc<dyn Prepare>, Failure> {
+    let Some(Named { file, place, policy, own, others, wrapper }) = named else { return Ok(Arc::new(NoMember)) };
+    let (cluster, tls) = (agent.home.cluster.name.clone(), access.tls.clone());
     let setup = Setup {
         place: Place { cluster, ..place },
         policy,
         archive: Some(ArchivePlace::from(&agent.home)),
+        own,
         endpoints: others,
         access,
         scratch: None,
         on_its_way: Some(agent.on_its_way.clone()),
         metrics: Arc::clone(&agent.metrics),
     };
-    Arc::new(Member::new(setup, file, prepared, Arc::clone(&agent.metrics)))
+    let member = Member::new(setup, file, prepared, Arc::clone(&agent.metrics));
+    if member.outlives_its_cluster() {
+        let wrapper = Wrapper::at(wrapper, tls, guard.token.clone());
+        agent.look_after(member.clone(), wrapper.map_err(|error| Failure::because(error.kind(), "--wrapper", &error))?);
+    }
+    Ok(Arc::new(member))
 }

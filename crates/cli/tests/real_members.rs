@@ -41,8 +41,15 @@ impl World {
     }
 
     fn start_agents(&mut self) {
+        self.agents.clear();
+        self.start_agents_from(0);
+    }
+
+    /// Those of the pods from number `from` on.
+    fn start_agents_from(&mut self, from: usize) {
         let (archive, endpoints) = (self.folder.path().join("archive"), Pod::endpoints(&self.pods));
-        self.agents = self.pods.iter().map(|pod| pod.agent(&archive, &endpoints, self.more)).collect();
+        let agents = self.pods[from..].iter().map(|pod| pod.agent(&archive, &endpoints, self.more));
+        self.agents.extend(agents);
     }
 
     fn wrap_all(&self) -> Vec<Wrap> {
@@ -69,6 +76,14 @@ impl World {
     }
 }
 
+/// Plays it with each version, all at once: most of the time somebody waits for somebody.
+fn at_once<const N: usize>(versions: [Version; N], play: impl Fn(Version) + Sync) {
+    let play = &play;
+    std::thread::scope(|scope| {
+        versions.map(|version| scope.spawn(move || play(version))).map(|played| played.join().unwrap())
+    });
+}
+
 fn reads(client: &Client, key: &str, value: &str) -> bool {
     client.get(key).is_ok_and(|found| found.is_some_and(|found| found.value == value.as_bytes()))
 }
@@ -85,7 +100,7 @@ fn is_there(path: &Path) -> bool {
 
 #[test]
 fn the_only_member_loses_its_disk_and_everything_comes_back() {
-    for version in Version::ALL {
+    at_once(Version::ALL, |version| {
         let mut world = World::new(1, version, &[]);
         let mut wrap = world.wrap_all().remove(0);
         let client = world.client();
@@ -115,14 +130,14 @@ fn the_only_member_loses_its_disk_and_everything_comes_back() {
         require(&world.archive(), after);
         wrap.stop();
         assert!(world.agents.remove(0).stop().success());
-    }
+    });
 }
 
 /// After a restore, the revisions of a Kubernetes go on from a higher one, and nothing before it can be watched: what lives
 /// shows that it is the same cluster.
 #[test]
 fn a_kubernetes_that_lost_its_disk_is_followed_on() {
-    for version in Version::ALL {
+    at_once(Version::ALL, |version| {
         let mut world = World::new(1, version, &[]);
         let mut wrap = world.wrap_all().remove(0);
         let client = world.client();
@@ -155,12 +170,12 @@ fn a_kubernetes_that_lost_its_disk_is_followed_on() {
         world.until_sealed(later.0);
         require(&world.archive(), later);
         wrap.stop();
-    }
+    });
 }
 
 #[test]
 fn of_three_members_one_and_then_all_lose_their_disks() {
-    for version in [Version::V34, Version::V36] {
+    at_once([Version::V34, Version::V36], |version| {
         let mut world = World::new(3, version, &["--rebuild-after", "1s"]);
         let mut wraps = world.wrap_all();
         let client = world.client();
@@ -201,7 +216,78 @@ fn of_three_members_one_and_then_all_lose_their_disks() {
         world.until_sealed(after.0);
         require(&world.archive(), after);
         require(&world.archive(), before);
-    }
+    });
+}
+
+/// Two of three machines are gone. The member that is left runs, and is no cluster: it becomes one, with all that it has, and
+/// those that come back with what they had join it.
+#[test]
+fn a_cluster_that_lost_its_quorum_is_built_anew_by_the_member_that_is_left() {
+    at_once([Version::V34, Version::V36], |version| {
+        let mut world = World::new(3, version, &["--rebuild-after", "3s", "--set-outdated-aside"]);
+        let mut wraps = world.wrap_all();
+        let client = world.client();
+        wraps[0].until("it can be written to", || client.put("first", "1").is_ok());
+        for at in 0..40 {
+            client.put(format!("key {}", at % 9), format!("value {at}")).unwrap();
+        }
+        let before = truth(&client);
+        world.until_sealed(before.0);
+
+        wraps.pop().unwrap().kill();
+        let last = client.put("with two of three", "2").unwrap();
+        wraps.pop().unwrap().kill();
+        let wrap = wraps.pop().unwrap();
+        for agent in world.agents.drain(1..) {
+            agent.kill();
+        }
+        wrap.until_ended("its cluster is given up");
+        let mut wrap = world.pods[0].wrap(version);
+        wrap.until("it is a cluster", || client.put("alone", "3").is_ok());
+        assert!(reads(&client, "with two of three", "2"), "{version}: revision {last} is lost");
+        assert_eq!(client.member_list().unwrap().len(), 1);
+        assert_eq!(client.hash_kv(before.0).unwrap().hash, before.1);
+        wraps.push(wrap);
+
+        world.start_agents_from(1);
+        for pod in &world.pods[1..] {
+            let (mut wrap, client) = (pod.wrap(version), pod.client());
+            wrap.until("it has a vote and everything", || reads(&client, "alone", "3"));
+            wraps.push(wrap);
+        }
+        client.put("afterwards", "4").unwrap();
+        let after = truth(&client);
+        world.until_sealed(after.0);
+        require(&world.archive(), after);
+        require(&world.archive(), before);
+    });
+}
+
+/// Before 3.6 an etcd that is started without a quorum serves nobody, and cannot be asked anything.
+#[test]
+fn after_a_power_cut_the_one_machine_that_comes_back_is_a_cluster_again() {
+    at_once([Version::V35, Version::V37], |version| {
+        let mut world = World::new(3, version, &["--rebuild-after", "3s"]);
+        let mut wraps = world.wrap_all();
+        let client = world.client();
+        wraps[0].until("it can be written to", || client.put("first", "1").is_ok());
+        client.put("key", "value").unwrap();
+        let before = truth(&client);
+        world.until_sealed(before.0);
+        wraps.into_iter().for_each(Wrap::kill);
+        world.agents.drain(..).for_each(Running::kill);
+
+        let (archive, endpoints) = (world.folder.path().join("archive"), Pod::endpoints(&world.pods));
+        world.agents.push(world.pods[0].agent(&archive, &endpoints, world.more));
+        world.pods[0].wrap(version).until_ended("its cluster is given up");
+        let mut wrap = world.pods[0].wrap(version);
+        wrap.until("it is a cluster", || client.put("alone", "2").is_ok());
+        assert!(reads(&client, "key", "value"), "{version}");
+        assert_eq!(client.hash_kv(before.0).unwrap().hash, before.1);
+        let after = truth(&client);
+        world.until_sealed(after.0);
+        require(&world.archive(), after);
+    });
 }
 
 #[test]

@@ -199,7 +199,7 @@ fn what_cannot_begin_is_refused_with_the_reason() {
     refused(&[], &["/nowhere/etcd"], 3, "there is no program /nowhere/etcd");
     refused(&[], &["etcd", "--config-file=/nowhere.yaml"], 3, "cannot read etcd's configuration /nowhere.yaml");
     refused(&[], &["etcd", "--listen-client-urls=unix://x", "--data-dir=d"], 2, "--endpoint names");
-    refused(&["--agent", "ftp://x"], &["etcd"], 2, "is no address of an agent");
+    refused(&["--agent", "ftp://x"], &["etcd"], 2, "is no address");
     refused(
         &["--agent", "127.0.0.1:1", "--agent-ca", "/nowhere"],
         &["etcd"],

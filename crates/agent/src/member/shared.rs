@@ -118,13 +118,16 @@ impl Shared {
         }
     }
 
+    /// Where the member `name` serves its clients.
+    pub fn clients(&self, name: &str) -> Result<Vec<Endpoint>, NoConfig> {
+        let own = self.own(name)?;
+        endpoints(own.get(CLIENT_URLS).into_iter().collect())
+    }
+
     /// Where members other than `name` serve their clients, if that is told by member.
     pub fn others(&self, name: &str) -> Result<Vec<Endpoint>, NoConfig> {
         let Some(Value::Object(of_members)) = self.0.get(CLIENT_URLS) else { return Ok(Vec::new()) };
-        let others = of_members.iter().filter(|(member, _)| *member != name);
-        let urls = others.filter_map(|(_, of_one)| joined(of_one)).flat_map(|joined| urls(&joined));
-        let endpoint = |url: String| url.parse().map_err(|error| NoConfig::Endpoint { url, why: format!("{error}") });
-        urls.map(endpoint).collect()
+        endpoints(of_members.iter().filter(|(member, _)| *member != name).map(|(_, of_one)| of_one).collect())
     }
 
     /// Everything, with what is told by member only as far as it is the member's own.
@@ -153,6 +156,12 @@ impl Shared {
 
 fn written(config: &Map<String, Value>) -> Result<String, NoConfig> {
     serde_saphyr::to_string(config).map_err(|error| NoConfig::Yaml(first_line(&error)))
+}
+
+fn endpoints(of_members: Vec<&Value>) -> Result<Vec<Endpoint>, NoConfig> {
+    let urls = of_members.into_iter().filter_map(joined).flat_map(|joined| urls(&joined));
+    let endpoint = |url: String| url.parse().map_err(|error| NoConfig::Endpoint { url, why: format!("{error}") });
+    urls.map(endpoint).collect()
 }
 
 fn urls(joined: &str) -> Vec<String> {

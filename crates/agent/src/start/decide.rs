@@ -11,7 +11,9 @@ use etcd_data::Revision;
 
 use super::decision::{Decision, From, Join, Reason, Restore};
 use super::policy::{ClusterAge, Outdated, Policy, QuorumLost};
-use super::seen::{Archived, Damage, Directory, Held, Member, Membership, Others, Seen, Standing, Volume, Writer};
+use super::seen::{
+    Ahead, Archived, Damage, Directory, Held, Member, Membership, Others, Seen, Standing, Volume, Writer,
+};
 
 /// What is done.
 pub fn decide(seen: &Seen, policy: &Policy) -> Decision {
@@ -37,12 +39,16 @@ pub fn decide(seen: &Seen, policy: &Policy) -> Decision {
 fn with_data(seen: &Seen, policy: &Policy, member: &Member) -> Decision {
     match &seen.others {
         Others::Quorum(standing) => in_running_cluster(seen, policy, member, standing),
-        Others::Silent | Others::NoQuorum { .. } if is_lost(seen, policy) => match rebuild(seen, policy) {
-            Decision::Restore(restore) => Decision::Restore(restore),
-            // It runs while it waits: the others may come back.
-            _ => keep(seen, member),
-        },
-        Others::Alone | Others::Silent | Others::NoQuorum { .. } | Others::Refused { .. } => keep(seen, member),
+        Others::Silent | Others::Mute { .. } | Others::NoQuorum { .. } if is_lost(seen, policy) => {
+            match rebuild(seen, policy) {
+                Decision::Restore(restore) => Decision::Restore(restore),
+                // It runs while it waits: the others may come back.
+                _ => keep(seen, member),
+            }
+        }
+        Others::Alone | Others::Silent | Others::Mute { .. } | Others::NoQuorum { .. } | Others::Refused { .. } => {
+            keep(seen, member)
+        }
     }
 }
 
@@ -86,7 +92,7 @@ fn without_data(seen: &Seen, policy: &Policy) -> Decision {
         Others::Quorum(standing) => Decision::Join(join(standing.membership, held)),
         Others::Refused { why } => Decision::Wait(Reason::Refused { why: why.clone() }),
         Others::Alone => alone(seen, policy),
-        Others::Silent | Others::NoQuorum { .. } => match held {
+        Others::Silent | Others::Mute { .. } | Others::NoQuorum { .. } => match held {
             Held::Nothing if nothing_ever_was(seen, policy) => Decision::Begin,
             _ => without_quorum(seen, policy),
         },
@@ -105,6 +111,8 @@ fn held(seen: &Seen) -> Held {
 fn nothing_ever_was(seen: &Seen, policy: &Policy) -> bool {
     let others_have_nothing = match &seen.others {
         Others::Alone | Others::Silent => true,
+        // As every member of a new cluster before most are there.
+        Others::Mute { .. } => true,
         // They are about to begin, too.
         Others::NoQuorum { ahead } => ahead.revision <= Revision::FIRST,
         Others::Quorum(_) | Others::Refused { .. } => false,
@@ -123,8 +131,8 @@ fn alone(seen: &Seen, policy: &Policy) -> Decision {
 fn without_quorum(seen: &Seen, policy: &Policy) -> Decision {
     match policy.quorum_lost.after() {
         None => Decision::Wait(Reason::NoQuorum),
-        Some(after) if seen.without_quorum < after => {
-            Decision::Wait(Reason::NoQuorumYet { since: seen.without_quorum, after })
+        Some(after) if !is_lost(seen, policy) => {
+            Decision::Wait(Reason::NoQuorumYet { since: seen.without_quorum.unwrap_or_default(), after })
         }
         Some(_) => match rebuild(seen, policy) {
             // Nothing here can be restored, and still the others may come back and have everything.
@@ -136,29 +144,38 @@ fn without_quorum(seen: &Seen, policy: &Policy) -> Decision {
 
 /// Whether quorum is lost for good, as far as the policy goes.
 fn is_lost(seen: &Seen, policy: &Policy) -> bool {
-    policy.quorum_lost.after().is_some_and(|after| seen.without_quorum >= after)
+    policy.quorum_lost.is_after(seen.without_quorum)
 }
 
-/// Quorum is lost for good: one member becomes the cluster, the one that has or can get what is furthest ahead.
+/// Quorum is lost for good: one member becomes the cluster, of what it has or the archive has, whichever is further.
+///
+/// All that could be that one look at the same, and have to agree without a word. So it is the one that has most of those
+/// that answer, and of several the first by name; who lost its data comes after all that have any, even where the archive
+/// has more than they. Where nobody has data, it is the first by name of all members, or the one that was chosen.
 fn rebuild(seen: &Seen, policy: &Policy) -> Decision {
     let restore = match furthest(seen) {
         Decision::Restore(restore) => restore,
         hindered => return hindered,
     };
-    let has_data = matches!(seen.directory, Directory::Sound(_));
-    match &seen.others {
-        // It has all of it, and runs: so it is the one, unless this one is further.
-        Others::NoQuorum { ahead } if ahead.revision > restore.revision => {
-            Decision::Wait(Reason::OtherAhead { name: ahead.name.clone(), revision: ahead.revision })
+    let own = match &seen.directory {
+        Directory::Sound(member) => Some(member.revision),
+        _ => None,
+    };
+    let is_chosen = matches!(policy.quorum_lost, QuorumLost::RebuildHere(_));
+    match (&seen.others, own) {
+        (Others::Mute { name }, _) if own.is_none() || !is_chosen => {
+            Decision::Wait(Reason::Mute { name: name.clone() })
         }
-        Others::NoQuorum { ahead } if ahead.revision == restore.revision && !(has_data && seen.is_first) => {
-            Decision::Wait(Reason::OtherAhead { name: ahead.name.clone(), revision: ahead.revision })
+        (Others::NoQuorum { ahead }, own) if own.is_none_or(|own| goes_before(ahead, own)) => {
+            Decision::Wait(Reason::ForOther { name: ahead.name.clone(), revision: ahead.revision })
         }
-        Others::Silent if !has_data && !seen.is_first && !matches!(policy.quorum_lost, QuorumLost::RebuildHere(_)) => {
-            Decision::Wait(Reason::NotFirst)
-        }
+        (Others::Silent, None) if !seen.is_first && !is_chosen => Decision::Wait(Reason::NotFirst),
         _ => Decision::Restore(restore),
     }
+}
+
+fn goes_before(ahead: &Ahead, own: Revision) -> bool {
+    ahead.revision > own || ahead.revision == own && ahead.is_before
 }
 
 /// What is furthest ahead of what is here and in the archive; or why that is not to be had.
@@ -171,7 +188,7 @@ fn furthest(seen: &Seen) -> Decision {
         Archived::None | Archived::Empty => None,
     };
     // Another writer follows a cluster that goes on: what is newest now is not what will be.
-    if let (Writer::Perhaps { holder }, Some(_)) = (&seen.writer, archived) {
+    if let Writer::Perhaps { holder } = &seen.writer {
         return Decision::Wait(Reason::OtherWriter { holder: holder.clone() });
     }
     let (from, revision) = match (here, archived) {

@@ -141,15 +141,26 @@ pub enum Reason {
         /// How long is waited.
         after: std::time::Duration,
     },
-    /// Another member is further ahead.
-    #[error("the cluster has no quorum, and member {name} is further ahead, at revision {revision}")]
-    OtherAhead {
+    /// Another member runs that is as far or further.
+    #[error(
+        "the cluster has no quorum, and member {name}, which runs and is at revision {revision}, is to build it anew"
+    )]
+    ForOther {
         /// Which.
         name: String,
         /// Its last revision.
         revision: Revision,
     },
-    /// Another member does it.
+    /// Another member runs, and how far it is cannot be told.
+    #[error("the cluster has no quorum, and member {name} runs and does not tell how far it is")]
+    Mute {
+        /// Which.
+        name: String,
+    },
+    /// The others have a quorum again since what was here was built anew.
+    #[error("the other members have a quorum again")]
+    BackMeanwhile,
+    /// Another member does it, though none has data.
     #[error("the cluster has no quorum, and the first member by name builds it anew")]
     NotFirst,
     /// Somebody else may still follow the cluster.
@@ -216,7 +227,14 @@ impl Reason {
                  `refloat restore ARCHIVE --data-dir DIR --replace` on one of them"
             }
             Self::NoQuorumYet { .. } => "bring the other members back, or wait",
-            Self::OtherAhead { .. } => "bring that member back, or let it rebuild the cluster; this one then joins it",
+            Self::Mute { .. } => {
+                "bring the other members back; if they are gone for good, stop the etcd of that member, or have one rebuild \
+                 the cluster whatever its name"
+            }
+            Self::BackMeanwhile => "wait: it is looked at again",
+            Self::ForOther { .. } => {
+                "bring the other members back, or let that one rebuild the cluster; this one then joins it"
+            }
             Self::NotFirst => {
                 "wait for that member, or let just one other member rebuild the cluster whatever its name"
             }

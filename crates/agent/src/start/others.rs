@@ -1,89 +1,198 @@
-//! The cluster, seen through its other members before this one starts.
+//! The cluster, seen through its other members before this one starts, or while it runs and has no leader.
 //!
-//! A member that does not answer says nothing. Of those that answer, one with a leader whom it can ask speaks for the
-//! cluster. Where members of two clusters answer, the one whose data this member has counts, and otherwise the one that
-//! has a quorum.
+//! A member that does not answer says nothing, unless its peers' door is open: then it is there. Of those that answer, one
+//! with a leader whom it can ask speaks for the cluster. Where members of two clusters answer, the one whose data this
+//! member has counts if it has a quorum, and then one that was built anew of the same members: it is not to be outvoted by
+//! those that come back later. Learners tell neither how far the cluster is nor whether it has a leader.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use etcd_data::member_id::ClusterId;
 use etcd_data::{MemberId, Revision};
 use etcd_rpc::{Access, Endpoint, Fault, ListedMember, Member, RpcError, Word};
 use futures::future::join_all;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 use super::place::Place;
-use super::seen::{Ahead, Directory, Membership, Others, Standing};
+use super::seen::{self, Ahead, Directory, Membership, Others, Standing};
 
 /// What was seen of the others, and who of them can be asked to change the membership.
 pub struct Met {
     /// What was seen.
     pub others: Others,
+    /// The names of all that answer.
+    pub answering: BTreeSet<String>,
     /// A member that speaks for a cluster with a quorum.
     pub spokesman: Option<Member>,
+}
+
+impl Met {
+    /// Nobody who can be asked.
+    fn only(others: Others, answering: BTreeSet<String>) -> Self {
+        Self { others, answering, spokesman: None }
+    }
+}
+
+/// What a member that runs says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Own {
+    /// Who it is, and how far.
+    pub member: seen::Member,
+    /// Whether it has a leader.
+    pub has_leader: bool,
 }
 
 /// What one member answered.
 struct Answer {
     member: Member,
+    id: MemberId,
     cluster: u64,
     /// Its name, or its endpoint where its cluster does not know a name.
     name: String,
     revision: i64,
-    /// Those that a majority says are members; nothing without a quorum.
-    members: Option<Vec<ListedMember>>,
+    is_learner: bool,
+    says: Says,
 }
 
-/// Asks the members at `endpoints`, all at once.
+/// What a member says of its cluster.
+enum Says {
+    /// Those are its members, as a majority has it.
+    Members(Vec<ListedMember>),
+    /// It has no leader, or is a learner and would not know.
+    NoLeader,
+    /// It has a leader, and does not tell.
+    Withheld(RpcError),
+}
+
+impl Answer {
+    fn members(&self) -> Option<&Vec<ListedMember>> {
+        match &self.says {
+            Says::Members(members) => Some(members),
+            Says::NoLeader | Says::Withheld(_) => None,
+        }
+    }
+}
+
+/// How long a peers' door may take to open.
+const KNOCKS_FOR: Duration = Duration::from_secs(2);
+
+/// Asks the member itself, at `doors`. Nothing if it does not run, or if it is another that answers there.
+pub async fn ask_own(place: &Place, doors: &[Member]) -> Option<Own> {
+    for door in doors {
+        let Ok(status) = door.status().await else { continue };
+        let header = &status.header;
+        let member = seen::Member {
+            id: MemberId(header.member_id),
+            cluster: ClusterId(header.cluster_id),
+            revision: Revision(header.revision),
+            remarks: Vec::new(),
+        };
+        if status.leader != 0 {
+            return Some(Own { member, has_leader: true });
+        }
+        let Ok(listed) = door.members(Word::Own).await else { continue };
+        let own = listed.members.into_iter().find(|listed| listed.id == header.member_id);
+        if own.is_some_and(|own| own.name == place.name) {
+            return Some(Own { member, has_leader: false });
+        }
+    }
+    None
+}
+
+/// Asks the members at `endpoints`, all at once. This one may be among them.
 pub async fn meet(place: &Place, endpoints: &[Endpoint], access: &Access, directory: &Directory) -> Met {
     if place.is_alone() {
-        return Met { others: Others::Alone, spokesman: None };
-    }
-    let asked = join_all(endpoints.iter().map(|endpoint| ask(endpoint, access))).await;
-    let mut refusal = None;
-    let mut clusters: BTreeMap<u64, Vec<Answer>> = BTreeMap::new();
-    for answer in asked {
-        match answer {
-            Ok(answer) => clusters.entry(answer.cluster).or_default().push(answer),
-            Err(error) if is_silence(&error.fault) => {}
-            Err(error) => refusal = refusal.or(Some(error)),
-        }
+        return Met::only(Others::Alone, BTreeSet::new());
     }
     let held = match directory {
         Directory::Sound(member) => Some(member),
         _ => None,
     };
-    let mut clusters: Vec<(u64, Vec<Answer>)> = clusters.into_iter().collect();
-    clusters.sort_by_key(|(cluster, answers)| {
-        let is_ours = held.is_some_and(|held| held.cluster.0 == *cluster);
-        (!is_ours, answers.iter().all(|answer| answer.members.is_none()))
-    });
-    let others_with_quorum = clusters.iter().filter(|(_, answers)| answers.iter().any(|one| one.members.is_some()));
-    if held.is_none() && others_with_quorum.count() > 1 {
-        let why = "members of two clusters answer, and both have a quorum".into();
-        return Met { others: Others::Refused { why }, spokesman: None };
-    }
-    match clusters.into_iter().next() {
-        Some((cluster, answers)) => of_cluster(place, held.map(|held| held.id), cluster, answers),
-        None => {
-            let others = refusal.map_or(Others::Silent, |error| Others::Refused { why: told(&error) });
-            Met { others, spokesman: None }
+    let asked = join_all(endpoints.iter().map(|endpoint| ask(endpoint, access))).await;
+    let mut refusal = None;
+    let mut clusters: BTreeMap<u64, Vec<Answer>> = BTreeMap::new();
+    for answer in asked {
+        match answer {
+            Ok(answer) if held.is_some_and(|held| held.id == answer.id && held.cluster.0 == answer.cluster) => {}
+            Ok(answer) => clusters.entry(answer.cluster).or_default().push(answer),
+            Err(error) if is_silence(&error.fault) => {}
+            Err(error) => refusal = refusal.or(Some(told(&error))),
         }
+    }
+    let answering: BTreeSet<String> = clusters.values().flatten().map(|answer| answer.name.clone()).collect();
+    let speaking = |answers: &[Answer]| answers.iter().any(|answer| answer.members().is_some());
+    if held.is_none() && clusters.values().filter(|answers| speaking(answers)).count() > 1 {
+        let why = "members of two clusters answer, and both have a quorum".into();
+        return Met::only(Others::Refused { why }, answering);
+    }
+    let first = clusters.into_iter().min_by_key(|(cluster, answers)| rank(place, held, *cluster, answers));
+    let answers = first.map(|(_, answers)| answers).unwrap_or_default();
+    if let Some((answer, members)) = answers.iter().find_map(|answer| Some((answer, answer.members()?))) {
+        let held = held.map(|held| held.id);
+        let (membership, is_elsewhere) = (membership(place, held, members), is_elsewhere(place, held, members));
+        let standing = Standing { cluster: ClusterId(answer.cluster), membership, is_elsewhere };
+        return Met { others: Others::Quorum(standing), answering, spokesman: Some(answer.member.clone()) };
+    }
+    Met::only(without_quorum(place, answers, refusal).await, answering)
+}
+
+/// Of several clusters the first speaks for the others.
+fn rank(place: &Place, held: Option<&seen::Member>, cluster: u64, answers: &[Answer]) -> u8 {
+    let is_ours = held.is_some_and(|held| held.cluster.0 == cluster);
+    let members = answers.iter().find_map(Answer::members);
+    match members {
+        Some(_) if is_ours => 0,
+        Some(members) if held.is_none() || is_built_anew(place, members) => 1,
+        None if is_ours => 2,
+        Some(_) => 3,
+        None => 4,
     }
 }
 
-fn of_cluster(place: &Place, held: Option<MemberId>, cluster: u64, answers: Vec<Answer>) -> Met {
-    if let Some((member, members)) = answers.iter().find_map(|one| Some((&one.member, one.members.as_ref()?))) {
-        let membership = membership(place, held, members);
-        let is_elsewhere = is_elsewhere(place, held, members);
-        let standing = Standing { cluster: ClusterId(cluster), membership, is_elsewhere };
-        return Met { others: Others::Quorum(standing), spokesman: Some(member.clone()) };
+/// Whether one of `members` has the name and the address of a member that this one's cluster is to have.
+fn is_built_anew(place: &Place, members: &[ListedMember]) -> bool {
+    let is_one = |(name, url): (&str, &str)| {
+        members.iter().any(|member| member.name == name && member.peer_urls.iter().any(|of_one| of_one == url))
+    };
+    place.peers().any(is_one)
+}
+
+/// What there is of members that have no quorum.
+async fn without_quorum(place: &Place, answers: Vec<Answer>, refusal: Option<String>) -> Others {
+    let withheld = answers.iter().find_map(|answer| match &answer.says {
+        Says::Withheld(error) => Some(told(error)),
+        Says::Members(_) | Says::NoLeader => None,
+    });
+    if let Some(why) = withheld.or(refusal) {
+        return Others::Refused { why };
+    }
+    let voters: Vec<Answer> = answers.into_iter().filter(|answer| !answer.is_learner).collect();
+    let answered = |name: &str| voters.iter().any(|answer| answer.name == name);
+    let unheard: BTreeSet<&str> =
+        place.peers().map(|(name, _)| name).filter(|name| *name != place.name && !answered(name)).collect();
+    let knocked = join_all(unheard.into_iter().map(async |name| opens(place, name).await.then(|| name.to_owned())));
+    if let Some(name) = knocked.await.into_iter().flatten().next() {
+        return Others::Mute { name };
     }
     // Of those that are as far, the first by name.
-    let furthest = answers.into_iter().min_by_key(|one| (std::cmp::Reverse(one.revision), one.name.clone()));
-    let others = furthest.map_or(Others::Silent, |one| Others::NoQuorum {
-        ahead: Ahead { name: one.name, revision: Revision(one.revision) },
+    let furthest = voters.into_iter().min_by_key(|one| (std::cmp::Reverse(one.revision), one.name.clone()));
+    furthest.map_or(Others::Silent, |one| Others::NoQuorum {
+        ahead: Ahead { is_before: one.name < place.name, name: one.name, revision: Revision(one.revision) },
+    })
+}
+
+/// Whether somebody listens where the peers of member `name` find it: before it serves any client, it does.
+pub(super) async fn opens(place: &Place, name: &str) -> bool {
+    let urls = place.peers().filter(|(of, _)| *of == name).filter_map(|(_, url)| reqwest::Url::parse(url).ok());
+    let knocked = urls.map(async |url| {
+        let address =
+            (url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned(), url.port_or_known_default());
+        let (host, Some(port)) = address else { return false };
+        matches!(timeout(KNOCKS_FOR, TcpStream::connect((host, port))).await, Ok(Ok(_)))
     });
-    Met { others, spokesman: None }
+    join_all(knocked).await.contains(&true)
 }
 
 /// What this member is among `members`. One that was started has told where its clients find it.
@@ -109,20 +218,23 @@ fn is_elsewhere(place: &Place, held: Option<MemberId>, members: &[ListedMember])
 async fn ask(endpoint: &Endpoint, access: &Access) -> Result<Answer, RpcError> {
     let member = Member::new(endpoint.clone(), access);
     let status = member.status().await?;
-    let (cluster, revision) = (status.header.cluster_id, status.header.revision);
     // Without a leader the question would only wait for one.
-    let members = match status.leader {
-        0 => None,
-        _ => member.members(Word::Majority).await.ok(),
+    let says = match status.leader {
+        0 => Says::NoLeader,
+        _ if status.is_learner => Says::NoLeader,
+        _ => match member.members(Word::Majority).await {
+            Ok(members) => Says::Members(members.members),
+            Err(error) => Says::Withheld(error),
+        },
     };
-    let own = match &members {
-        Some(members) => Some(members.members.clone()),
-        None => member.members(Word::Own).await.ok().map(|members| members.members),
+    let listed = match &says {
+        Says::Members(members) => members.clone(),
+        _ => member.members(Word::Own).await.map(|members| members.members).unwrap_or_default(),
     };
-    let listed = own.into_iter().flatten().find(|listed| listed.id == status.header.member_id);
-    let name = listed.map(|listed| listed.name).filter(|name| !name.is_empty());
-    let name = name.unwrap_or_else(|| endpoint.to_string());
-    Ok(Answer { member, cluster, name, revision, members: members.map(|members| members.members) })
+    let own = listed.into_iter().find(|listed| listed.id == status.header.member_id);
+    let name = own.map(|own| own.name).filter(|name| !name.is_empty()).unwrap_or_else(|| endpoint.to_string());
+    let (id, cluster) = (MemberId(status.header.member_id), status.header.cluster_id);
+    Ok(Answer { member, id, cluster, name, revision: status.header.revision, is_learner: status.is_learner, says })
 }
 
 /// Whether nobody is there, or may be there again soon: as opposed to one who does not let us in.

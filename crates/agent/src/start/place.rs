@@ -29,10 +29,15 @@ impl Place {
         self.wal_dir.clone().unwrap_or_else(|| self.data_dir.join("member/wal"))
     }
 
+    /// All members, each with every address at which its peers find it.
+    pub fn peers(&self) -> impl Iterator<Item = (&str, &str)> {
+        let items = self.initial_cluster.split(',').filter(|item| !item.is_empty());
+        items.map(|item| item.split_once('=').unwrap_or((item, "")))
+    }
+
     /// The names of all members, each once, in order.
     pub fn names(&self) -> Vec<&str> {
-        let items = self.initial_cluster.split(',').filter(|item| !item.is_empty());
-        let mut names: Vec<&str> = items.map(|item| item.split_once('=').map_or(item, |(name, _)| name)).collect();
+        let mut names: Vec<&str> = self.peers().map(|(name, _)| name).collect();
         names.sort_unstable();
         names.dedup();
         names

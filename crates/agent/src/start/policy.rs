@@ -32,7 +32,7 @@ pub enum QuorumLost {
     /// After this long the cluster is built anew, from what is furthest ahead. Where no member has data, the first by
     /// name does it.
     Rebuild(Duration),
-    /// The same, by this member whatever its name. For one member only.
+    /// The same, by this member whatever its name, where none has data or none tells how far it is. For one member only.
     RebuildHere(Duration),
 }
 
@@ -56,6 +56,19 @@ pub enum HighWater {
     Never,
 }
 
+impl Policy {
+    /// How long a member has to miss its quorum before it is given up for a cluster that has one: longer than an election takes.
+    pub fn moment_without_quorum(&self) -> Duration {
+        const ELECTIONS: Duration = Duration::from_secs(15);
+        self.quorum_lost.after().map_or(ELECTIONS, |after| after.min(ELECTIONS))
+    }
+
+    /// Whether there is a case in which an etcd that runs is ended, so that its member can be started otherwise.
+    pub fn gives_up_what_runs(&self) -> bool {
+        self.quorum_lost.after().is_some() || self.outdated == Outdated::SetAside
+    }
+}
+
 impl Default for Policy {
     /// What nobody regrets.
     fn default() -> Self {
@@ -69,6 +82,11 @@ impl Default for Policy {
 }
 
 impl QuorumLost {
+    /// Whether something is done about it when quorum has been missed for so long, if it is known to have been.
+    pub fn is_after(self, missed: Option<Duration>) -> bool {
+        self.after().zip(missed).is_some_and(|(after, missed)| missed >= after)
+    }
+
     /// How long quorum must have been lost before anything is done about it. Nothing if nothing ever is.
     pub fn after(self) -> Option<Duration> {
         match self {

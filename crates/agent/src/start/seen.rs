@@ -16,14 +16,14 @@ pub struct Seen {
     pub directory: Directory,
     /// The cluster, through its other members.
     pub others: Others,
-    /// For how long no quorum has been seen, by whoever has been waiting for one.
-    pub without_quorum: Duration,
+    /// For how long quorum has been missed, if it is known to be.
+    pub without_quorum: Option<Duration>,
     /// What the archive has.
     pub archive: Archived,
     /// Who writes to the archive.
     pub writer: Writer,
-    /// Whether this member comes first by name of all that the cluster is to have: of several that could do the same,
-    /// one does.
+    /// Whether this member comes first by name of all that the cluster is to have: where none has data, that one builds
+    /// the cluster anew.
     pub is_first: bool,
 }
 
@@ -113,9 +113,15 @@ pub enum Others {
     Alone,
     /// None of them answers.
     Silent,
+    /// They have no leader, and one of them runs that does not tell how far it is: before 3.6 a member that is started without
+    /// a quorum serves nobody.
+    Mute {
+        /// Its name.
+        name: String,
+    },
     /// Some answer, and have no leader.
     NoQuorum {
-        /// The one that is furthest ahead.
+        /// The one that is furthest ahead; of those that are as far, the first by name.
         ahead: Ahead,
     },
     /// They have a leader and take changes.
@@ -134,6 +140,8 @@ pub struct Ahead {
     pub name: String,
     /// Its last revision.
     pub revision: Revision,
+    /// Whether its name comes before this member's: of those that are as far, one builds the cluster anew.
+    pub is_before: bool,
 }
 
 /// What a cluster with a quorum says of this member.

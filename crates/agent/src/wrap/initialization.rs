@@ -11,9 +11,10 @@
 
 use std::time::Duration;
 
+use etcd_data::Kind;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::agent::{AgentAddress, AgentError, NoAnswer};
+use crate::neighbour::{Neighbour, NoAnswer};
 
 /// How thoroughly the data directory is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +23,32 @@ pub enum Mode {
     Sanity,
     /// Every page of it.
     Full,
+}
+
+/// Why the agent did not prepare it.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// It did not get there in time.
+    #[error("the data directory was not prepared within {within:?}: {last}")]
+    NotPrepared {
+        /// In which time.
+        within: Duration,
+        /// What the agent said last.
+        last: String,
+    },
+    /// It said no.
+    #[error("the agent does not let us: {0}")]
+    Denied(String),
+}
+
+impl AgentError {
+    /// What a caller may do about it.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::NotPrepared { .. } => Kind::Unavailable,
+            Self::Denied(_) => Kind::Denied,
+        }
+    }
 }
 
 /// How often the agent is asked.
@@ -93,7 +120,7 @@ impl Talk {
     }
 
     /// Says what happens to whoever reads the log: when it changes, and every failure.
-    fn tell(&mut self, said: &Said, agent: &AgentAddress) {
+    fn tell(&mut self, said: &Said, agent: &Neighbour) {
         if self.last.as_ref() == Some(said) && *said != Said::Failed {
             return;
         }
@@ -124,7 +151,7 @@ impl Talk {
 
 /// Has the agent prepare the data directory, however long it takes until `deadline`.
 pub(super) async fn prepare(
-    agent: &AgentAddress,
+    agent: &Neighbour,
     mode: Mode,
     pace: &Pace,
     deadline: Option<Instant>,
@@ -154,7 +181,7 @@ pub(super) async fn prepare(
 }
 
 /// The configuration that the agent gives, however often it has to be asked until `deadline`.
-pub(super) async fn config(agent: &AgentAddress, pace: &Pace, deadline: Option<Instant>) -> Result<String, AgentError> {
+pub(super) async fn config(agent: &Neighbour, pace: &Pace, deadline: Option<Instant>) -> Result<String, AgentError> {
     let begun = Instant::now();
     let (mut wait, mut last) = (pace.poll, String::from("it was not asked yet"));
     loop {
@@ -176,7 +203,7 @@ pub(super) async fn config(agent: &AgentAddress, pace: &Pace, deadline: Option<I
     }
 }
 
-async fn status(agent: &AgentAddress) -> Result<Said, AgentError> {
+async fn status(agent: &Neighbour) -> Result<Said, AgentError> {
     Ok(match agent.ask("/initialization/status").await {
         Err(NoAnswer::Denied(why)) => return Err(AgentError::Denied(why)),
         Err(NoAnswer::Unreachable(why)) => Said::Nothing(why),

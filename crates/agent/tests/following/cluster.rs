@@ -25,6 +25,7 @@ pub(crate) struct Whims {
     pub(crate) loses: u32,
     pub(crate) repeats: u32,
     pub(crate) stalls: u32,
+    pub(crate) mutes: u32,
 }
 
 pub(crate) struct Cluster {
@@ -314,7 +315,11 @@ impl Live for Scripted {
                 if let Some(said) = cluster.next(era, &mut from) {
                     return Some((said, (cluster, changed, from)));
                 }
-                let stalls = cluster.lock().whims.stalls;
+                let Whims { stalls, mutes, .. } = cluster.lock().whims;
+                if cluster.lock().random.random_ratio(mutes, 1000) {
+                    // The connection stands, and nothing ever comes by it again.
+                    return std::future::pending().await;
+                }
                 let is_stalled = cluster.lock().random.random_ratio(stalls, 1000);
                 if is_stalled {
                     tokio::time::sleep(Duration::from_millis(30)).await;

@@ -137,6 +137,7 @@ impl World {
             seal_bytes: 4000,
             spool_bytes: 200_000,
             anchor_every: Some(Duration::from_millis(30)),
+            silence: Duration::from_millis(100),
         };
         let follower = Follower {
             live: Arc::new(Scripted(Arc::clone(&self.cluster))),
@@ -288,7 +289,7 @@ impl World {
             }
             83..86 => self.cluster.whims(match self.random.random_range(0..3) {
                 0 => Whims::default(),
-                1 => Whims { drops: 30, loses: 20, repeats: 10, stalls: 100 },
+                1 => Whims { drops: 30, loses: 20, repeats: 10, stalls: 100, mutes: 20 },
                 _ => Whims { drops: 200, ..Whims::default() },
             }),
             _ => tokio::time::sleep(Duration::from_millis(self.random.random_range(1..15))).await,
@@ -443,6 +444,19 @@ async fn while_nobody_answers_it_waits_and_refuses_what_is_asked_for() {
     world.cluster.goes_away(false);
     let following = standing.wait_for(|told| told.doing == Doing::Following && told.trouble.is_none());
     drop(tokio::time::timeout(SOON, following).await.unwrap().unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_says_nothing_at_all_is_left_for_another() {
+    let mut world = World::with_a_delta(5).await;
+    let mut standing = world.agents[0].as_ref().unwrap().progress.standing();
+    let silent = standing.borrow().member.clone();
+    world.cluster.whims(Whims { mutes: 1000, ..Whims::default() });
+    let left = standing.wait_for(|told| told.member.is_some() && told.member != silent);
+    drop(tokio::time::timeout(SOON, left).await.unwrap().unwrap());
+    world.cluster.whims(Whims::default());
+    world.cluster.write(5);
+    assert_eq!(world.seal(SOON).await, Some(Revision(world.cluster.current())));
 }
 
 /// What one agent has sealed and could not deliver, when another one had to begin anew: nobody else has it.

@@ -3,12 +3,14 @@
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::time::Duration;
 
+use agent::follow::spool::Fill;
+use agent::pen::Right;
 use agent::start::directory::Depth;
 use agent::start::seen::Held;
-use agent::start::{Step, volume};
+use agent::start::{OnItsWay, Start, Step, volume};
 use testkit::{Etcd, Member, Version};
+use tokio::sync::watch;
 
 use crate::world::{World, contents, fill, kept};
 
@@ -82,7 +84,7 @@ fn a_corrupt_page_is_restored_from_the_archive_and_what_was_there_is_kept() {
     corrupt_pages(&db(&world));
     let before = contents(&world.data_dir(0));
 
-    let ready = world.step(0, Depth::Whole, Duration::ZERO);
+    let ready = world.step(0, Depth::Whole);
     let (said, Step::Ready(ready)) = ready else { panic!("{ready:?}") };
     assert!(said.starts_with(&format!("restore revision {archived} from the archive")), "{said}");
     let rebuilt = ready.rebuilt.as_ref().unwrap();
@@ -109,7 +111,7 @@ fn a_damaged_directory_without_an_archive_is_left_as_it_is() {
     with_data(&world, member, 2000, Etcd::stop);
     corrupt_pages(&db(&world));
     let before = contents(&world.data_dir(0));
-    let said = world.hindered(0, Duration::ZERO);
+    let said = world.hindered(0);
     assert!(said.starts_with("stop: the directory is damaged, and there is no archive"), "{said}");
     assert!(contents(&world.data_dir(0)) == before);
 }
@@ -126,7 +128,7 @@ fn a_damaged_log_costs_only_what_the_database_did_not_have_yet() {
     let file = OpenOptions::new().write(true).open(&log).unwrap();
     file.write_all_at(&[0x55; 8], 3000).unwrap();
 
-    let (said, step) = world.step(0, Depth::Quick, Duration::ZERO);
+    let (said, step) = world.step(0, Depth::Quick);
     assert_eq!(said, format!("restore revision {last} from the disk"), "the archive is at {archived}");
     let Step::Ready(ready) = step else { panic!("{step:?}") };
     let etcd = world.launched(member, &ready);
@@ -142,7 +144,7 @@ fn an_empty_disk_is_restored_and_without_an_archive_it_is_not_taken_for_a_new_on
         let (member, _) = with_data(&world, member, 30, Etcd::stop);
         world.ready(0, Depth::Quick, "keep the directory");
         fs::remove_dir_all(world.data_dir(0)).unwrap();
-        assert!(world.hindered(0, Duration::ZERO).starts_with("stop: this member had data, which is gone"));
+        assert!(world.hindered(0).starts_with("stop: this member had data, which is gone"));
 
         let (other, made) = one(version);
         let (made, _) = with_data(&other, made, 30, Etcd::stop);
@@ -163,7 +165,7 @@ fn the_volume_of_another_member_is_not_read() {
     setup.place.name = "m7".into();
     setup.place.initial_cluster = format!("m7={}", setup.place.peer_urls[0]);
     let before = contents(world.folder.path());
-    let (said, step) = world.step_of(setup, Depth::Whole, Duration::ZERO);
+    let (said, step) = world.step_of(&mut Start::new(setup), Depth::Whole);
     assert!(matches!(step, Step::Stopped(_)), "{step:?}");
     assert!(said.starts_with("stop: the volume is that of member m0 of cluster prod"), "{said}");
     assert!(contents(world.folder.path()) == before);
@@ -180,7 +182,7 @@ fn the_archive_of_another_cluster_is_not_used() {
     setup.place.cluster = "test".into();
     setup.place.data_dir = world.folder.path().join("elsewhere/data");
     setup.archive.as_mut().unwrap().which.cluster = None;
-    let (said, step) = world.step_of(setup, Depth::Whole, Duration::ZERO);
+    let (said, step) = world.step_of(&mut Start::new(setup), Depth::Whole);
     assert!(matches!(step, Step::Stopped(_)), "{step:?}");
     assert_eq!(said, "stop: the archive cannot be used: it is that of cluster prod, and not of test");
 }
@@ -210,12 +212,41 @@ fn a_store_that_is_away_keeps_no_sound_member_from_starting_and_is_not_an_empty_
     world.away();
     world.ready(0, Depth::Whole, "keep the directory");
     fs::remove_dir_all(world.data_dir(0)).unwrap();
-    let said = world.hindered(0, Duration::ZERO);
+    let said = world.hindered(0);
     assert!(said.starts_with("wait: the archive cannot be reached, which does not mean that it is empty"), "{said}");
     fs::remove_file(volume::mark_path(&world.setup(0).place)).unwrap();
-    let said = world.hindered(0, Duration::ZERO);
+    let said = world.hindered(0);
     assert!(said.starts_with("wait: the archive cannot be reached"), "not even on a new volume: {said}");
     assert!(!world.data_dir(0).exists());
+}
+
+#[test]
+fn what_is_sealed_on_this_machine_goes_to_the_store_before_anything_is_restored() {
+    let (world, member) = one(Version::V36);
+    let (member, _) = with_data(&world, member, 10, Etcd::stop);
+    let etcd = member.start();
+    let archived = world.archive(&etcd);
+    etcd.stop();
+    fs::remove_dir_all(world.data_dir(0)).unwrap();
+    let (fill, filled) = watch::channel(Fill { objects: 2, bytes: 4000 });
+    let (right, held) = watch::channel(Right::LeftToOthers);
+    let mut setup = world.setup(0);
+    setup.on_its_way = Some(OnItsWay { fill: filled, right: held });
+    let mut start = Start::new(setup);
+    let (said, step) = world.step_of(&mut start, Depth::Whole);
+    assert!(matches!(step, Step::Waiting(_)), "{step:?}");
+    assert!(said.ends_with("2 sealed deltas are on their way to it from this machine"), "{said}");
+
+    // Whoever writes instead has taken all of this from the cluster itself.
+    right.send_replace(Right::Theirs { holder: "m9".into(), epoch: archive::Epoch(9), serves: None });
+    let restores = format!("restore revision {archived} from the archive");
+    let decided = world.runtime.block_on(start.look(Depth::Whole));
+    assert_eq!(decided.decision.to_string(), restores);
+    right.send_replace(Right::LeftToOthers);
+    fill.send_replace(Fill::default());
+    let (said, step) = world.step_of(&mut start, Depth::Whole);
+    assert_eq!(said, restores);
+    assert!(matches!(step, Step::Ready(_)), "{step:?}");
 }
 
 #[test]
@@ -223,7 +254,7 @@ fn a_directory_that_an_etcd_runs_on_is_waited_for() {
     let (world, member) = one(Version::V36);
     let ready = world.ready(0, Depth::Whole, "begin a new cluster");
     let _etcd = world.launched(member, &ready);
-    assert_eq!(world.hindered(0, Duration::ZERO), "wait: another process holds the data directory");
+    assert_eq!(world.hindered(0), "wait: another process holds the data directory");
 }
 
 #[test]
@@ -232,7 +263,7 @@ fn a_mark_tells_a_new_volume_from_one_that_lost_its_data() {
     world.ready(0, Depth::Whole, "begin a new cluster");
     world.ready(0, Depth::Whole, "begin a new cluster");
     volume::mark(&world.setup(0).place, Held::Data).unwrap();
-    assert!(world.hindered(0, Duration::ZERO).starts_with("stop: this member had data"));
+    assert!(world.hindered(0).starts_with("stop: this member had data"));
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -256,7 +287,7 @@ fn what_was_archived_of_a_member_is_drilled_and_recorded() {
     let archived = world.archive(&etcd);
     let archive = world.setup(0).archive.unwrap().open(world.runtime.handle()).unwrap();
     let program = Program::find(Some(&Version::V36.etcd()), Vec::new()).unwrap();
-    let (_, stop) = tokio::sync::watch::channel(false);
+    let (_, stop) = watch::channel(false);
     let (scratch, runtime, now) = (world.folder.path(), world.runtime.handle(), jiff::Timestamp::now());
     let at = archive::At::Latest;
     let (drilled, recorded) = scheduled::drill(&archive, &at, &program, scratch, runtime, stop, now).unwrap();
@@ -266,7 +297,7 @@ fn what_was_archived_of_a_member_is_drilled_and_recorded() {
     let agreed = archive.agree(&Default::default(), &at, scratch).unwrap();
     let level = archive.proven_level(&agreed, &archive.proven().unwrap().proven);
     assert_eq!(level, Some(archive::proof::Level::Drilled));
-    let (_, stop) = tokio::sync::watch::channel(true);
+    let (_, stop) = watch::channel(true);
     let stopped = scheduled::drill(&archive, &at, &program, scratch, runtime, stop, now);
     assert!(matches!(stopped, Err(agent::drill::DrillError::Interrupted)), "{stopped:?}");
 }

@@ -14,7 +14,7 @@ use agent::start::directory::Depth;
 use agent::start::place::Place;
 use agent::start::policy::Policy;
 use agent::start::ready::Ready;
-use agent::start::{Setup, Start, Step};
+use agent::start::{Beside, Setup, Start, Step};
 use api::status::{Agent as About, Status};
 use archive::about::{ClusterNote, LineageNote};
 use archive::archive::{Archive, Which};
@@ -72,6 +72,11 @@ impl World {
         self.folder.path().join(&self.names[number]).join("data")
     }
 
+    /// Where peers find member `number`.
+    pub(crate) fn peer_address(&self, number: usize) -> &str {
+        self.peers[number].strip_prefix("http://").unwrap()
+    }
+
     fn initial_cluster(&self) -> String {
         let items: Vec<String> =
             self.names.iter().zip(&self.peers).map(|(name, url)| format!("{name}={url}")).collect();
@@ -100,6 +105,7 @@ impl World {
             place,
             policy: self.policy,
             archive: Some(ArchivePlace { store: Arc::clone(&self.store), which, keyring: None }),
+            own: vec![self.clients[number].parse().unwrap()],
             endpoints,
             access: Access::default(),
             scratch: None,
@@ -117,17 +123,16 @@ impl World {
     }
 
     /// One look of a start of member `number`, and what came of it.
-    pub(crate) fn step(&self, number: usize, depth: Depth, without_quorum: Duration) -> (String, Step) {
-        self.step_of(self.setup(number), depth, without_quorum)
+    pub(crate) fn step(&self, number: usize, depth: Depth) -> (String, Step) {
+        self.step_of(&mut Start::new(self.setup(number)), depth)
     }
 
-    pub(crate) fn step_of(&self, setup: Setup, depth: Depth, without_quorum: Duration) -> (String, Step) {
+    pub(crate) fn step_of(&self, start: &mut Start, depth: Depth) -> (String, Step) {
         let mut said: Vec<String> = Vec::new();
         let mut tell = |decision: &agent::start::decision::Decision| said.push(decision.to_string());
-        let mut start = Start::new(setup);
         let step = loop {
             // etcd takes no change of members before they have all seen each other for five seconds.
-            match self.runtime.block_on(start.step(depth, without_quorum, &mut tell)) {
+            match self.runtime.block_on(start.step(depth, &mut tell)) {
                 Err(error) if error.may_pass() => std::thread::sleep(Duration::from_millis(200)),
                 step => break step,
             }
@@ -136,10 +141,18 @@ impl World {
         (said.swap_remove(0), step)
     }
 
+    /// What a member that runs would have to be ended for.
+    pub(crate) fn look_while_it_runs(&self, start: &mut Start) -> Option<String> {
+        match self.runtime.block_on(start.look_while_it_runs()) {
+            Beside::Ends(decision) => Some(decision.to_string()),
+            Beside::Fine | Beside::Waits => None,
+        }
+    }
+
     /// The start of member `number`, which has to come to an end with this decision.
     #[track_caller]
     pub(crate) fn ready(&self, number: usize, depth: Depth, expected: &str) -> Ready {
-        let (said, step) = self.step(number, depth, Duration::ZERO);
+        let (said, step) = self.step(number, depth);
         assert_eq!(said, expected);
         let Step::Ready(ready) = step else { panic!("{said}: {step:?}") };
         *ready
@@ -147,8 +160,8 @@ impl World {
 
     /// What is told by the start of member `number`, which must not come to an end.
     #[track_caller]
-    pub(crate) fn hindered(&self, number: usize, without_quorum: Duration) -> String {
-        let (said, step) = self.step(number, Depth::Whole, without_quorum);
+    pub(crate) fn hindered(&self, number: usize) -> String {
+        let (said, step) = self.step(number, Depth::Whole);
         assert!(!matches!(step, Step::Ready(_)), "{said}");
         said
     }

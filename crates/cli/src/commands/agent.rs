@@ -153,7 +153,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
             prepared: how,
         };
         let mut agent = begin(live, home, settings)?;
-        let prepare = prepare(member, &agent, access, prepared);
+        let prepare = prepare(member, &mut agent, access, &guard, prepared)?;
         let address = listener.address().map_or_else(|_| args.listen.to_string(), |address| address.to_string());
         let scheme = if tls.is_some() { "https" } else { "http" };
         ui.line(format!("following into {}; {scheme}://{address} tells how it is", agent.home.store.place()))?;

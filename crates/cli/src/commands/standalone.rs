@@ -232,6 +232,7 @@ impl Args {
             place,
             policy: Policy::default(),
             archive: Some(ArchivePlace::from(home)),
+            own: Vec::new(),
             endpoints: Vec::new(),
             access: Access::default(),
             scratch: Some(home.scratch.clone()),

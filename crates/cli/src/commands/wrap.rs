@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agent::wrap::{AgentAddress, AgentError, Member, Pace, WithAgent, Wrap, WrapError, wrap};
+use agent::http::TokenFile;
+use agent::neighbour::Neighbour;
+use agent::wrap::{AgentError, Member, Pace, WithAgent, Wrap, WrapError, wrap};
 use etcd_data::Kind;
 use etcd_data::error::kind_of;
 
@@ -124,8 +126,10 @@ impl AgentArgs {
     fn with_agent(&self) -> Result<Option<WithAgent>, Failure> {
         let Some(address) = &self.agent else { return Ok(None) };
         let identity = self.agent_cert.as_deref().zip(self.agent_key.as_deref());
-        let address = AgentAddress::new(address, self.agent_ca.as_deref(), identity, self.agent_token_file.as_deref());
-        let address = address.map_err(|error| wrap_failure(&error.into()))?;
+        let token = self.agent_token_file.as_deref().map(TokenFile::open).transpose();
+        let token = token.map_err(|error| Failure::of(error.kind(), &error))?;
+        let address = Neighbour::new(address, self.agent_ca.as_deref(), identity, token);
+        let address = address.map_err(|error| Failure::because(error.kind(), "--agent", &error))?;
         let home = || env::var_os("HOME").map_or_else(env::temp_dir, PathBuf::from);
         let config_file = self.config_file.clone().unwrap_or_else(|| Path::new(&home()).join("etcd.conf.yaml"));
         Ok(Some(WithAgent { address, config_file, within: self.agent_within, pace: Pace::default() }))

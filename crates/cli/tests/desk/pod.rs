@@ -42,12 +42,17 @@ impl Pod {
             .collect();
         for pod in &pods {
             fs::write(pod.config(), pod.configuration(&pods)).unwrap();
+            fs::write(pod.token(), "of-this-pod-alone").unwrap();
         }
         pods
     }
 
     fn config(&self) -> PathBuf {
         self.folder.join("etcd.yaml")
+    }
+
+    fn token(&self) -> PathBuf {
+        self.folder.join("token")
     }
 
     fn configuration(&self, all: &[Self]) -> String {
@@ -87,9 +92,11 @@ impl Pod {
         let (config, spool) = (self.config(), self.folder.join("spool"));
         let [archive, config, spool] = [archive, &config, &spool].map(|path| path.to_str().unwrap());
         let args = ["agent", archive, "--endpoints", endpoints, "--name", &self.name, "--spool", spool];
+        let (wrapper, token) = (format!("http://{}", self.wraps.address()), self.token());
         let beside = ["--etcd-config", config, "--member", &self.name, "--allow-unauthenticated"];
+        let ends = ["--wrapper", &wrapper, "--token-file", token.to_str().unwrap()];
         let pace = ["--seal-after", "300ms", "--takeover", "2s"];
-        let args = [&args[..], &beside, &pace, more].concat();
+        let args = [&args[..], &beside, &ends, &pace, more].concat();
         Running::start(&args, self.agents.address(), &self.folder.join("agent.log"))
     }
 
@@ -100,6 +107,7 @@ impl Pod {
         fs::create_dir_all(self.folder.join("volume")).unwrap();
         let process = Command::new(env!("CARGO_BIN_EXE_refloat"))
             .args(["wrap", "--listen", &self.wraps.address().to_string()])
+            .args(["--token-file", self.token().to_str().unwrap()])
             .args(["--agent", &format!("http://{}", self.agents.address())])
             .args(["--config-file", self.folder.join("made.yaml").to_str().unwrap()])
             .args(["--exit-note", self.folder.join("exit_code").to_str().unwrap()])
@@ -127,6 +135,16 @@ impl Wrap {
         while !is_so() {
             let ended = self.process.try_wait().unwrap();
             assert!(ended.is_none() && Instant::now() < deadline, "waiting until {what}; {ended:?}\n{}", self.said());
+            sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits until it has ended by itself, its etcd having ended.
+    #[track_caller]
+    pub(crate) fn until_ended(mut self, what: &str) {
+        let deadline = Instant::now() + LONG;
+        while self.process.try_wait().unwrap().is_none() {
+            assert!(Instant::now() < deadline, "waiting until {what}\n{}", self.said());
             sleep(Duration::from_millis(20));
         }
     }

@@ -53,10 +53,33 @@ impl Hosts {
         run(&format!("ip link set to{host} down"));
     }
 
-    /// They do again.
+    /// What it sends to the others gets lost, and what they send arrives.
+    pub(crate) fn mute(&self, host: usize) {
+        let others = self.all().filter(|other| *other != host).map(at_hub).chain([test_at_hub(0).ip()]);
+        others.for_each(|other| mislead(&format!("-n host{host}"), other, "net"));
+    }
+
+    /// What the others send to it gets lost, and what it sends arrives.
+    pub(crate) fn deafen(&self, host: usize) {
+        for other in self.all().filter(|other| *other != host) {
+            mislead(&format!("-n host{other}"), at_hub(host), "net");
+        }
+        mislead("", at_hub(host), "hub");
+    }
+
+    /// Everything arrives again.
     pub(crate) fn heal(&self, host: usize) {
         run(&format!("ip link set to{host} up"));
+        for other in self.all() {
+            run(&format!("ip -n host{other} neigh flush dev net nud permanent"));
+        }
+        run("ip neigh flush dev hub nud permanent");
     }
+}
+
+/// What is sent to `address` from there goes to a card that nobody has.
+fn mislead(from: &str, address: IpAddr, device: &str) {
+    run(&format!("ip {from} neigh replace {address} lladdr 02:00:00:00:00:fe nud permanent dev {device}"));
 }
 
 /// Where the other hosts find it.

@@ -1,5 +1,5 @@
-//! The host of the agent that writes is cut off from the others: another agent goes on, the one that is cut off never
-//! writes again by its old right, and nothing is missing.
+//! The host of the agent that writes is cut off from the others, wholly or in one direction: another agent goes on, the one that
+//! is cut off never writes again by its old right, and nothing is missing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -37,7 +37,7 @@ enum Line {
 fn a_writer_that_is_cut_off_from_the_others_and_the_store_is_replaced() {
     let name = "partition::a_writer_that_is_cut_off_from_the_others_and_the_store_is_replaced";
     if let Some(hosts) = Hosts::of(3, name) {
-        play(hosts, Version::V36, Line::Shared);
+        play(hosts, Version::V36, Line::Shared, Hosts::cut_off);
     }
 }
 
@@ -45,7 +45,21 @@ fn a_writer_that_is_cut_off_from_the_others_and_the_store_is_replaced() {
 fn a_writer_that_is_cut_off_from_the_others_and_reaches_the_store_lays_the_pen_down() {
     let name = "partition::a_writer_that_is_cut_off_from_the_others_and_reaches_the_store_lays_the_pen_down";
     if let Some(hosts) = Hosts::of(3, name) {
-        play(hosts, Version::V35, Line::Own);
+        play(hosts, Version::V35, Line::Own, Hosts::cut_off);
+    }
+}
+
+#[test]
+fn a_writer_of_whom_nothing_arrives_any_more_is_replaced() {
+    if let Some(hosts) = Hosts::of(3, "partition::a_writer_of_whom_nothing_arrives_any_more_is_replaced") {
+        play(hosts, Version::V37, Line::Shared, Hosts::mute);
+    }
+}
+
+#[test]
+fn a_writer_that_hears_nobody_lays_the_pen_down() {
+    if let Some(hosts) = Hosts::of(3, "partition::a_writer_that_hears_nobody_lays_the_pen_down") {
+        play(hosts, Version::V34, Line::Own, Hosts::deafen);
     }
 }
 
@@ -129,14 +143,14 @@ fn member(hosts: &Hosts, host: usize, version: Version, folder: &Path) -> Server
     Server::start(&mut command)
 }
 
-fn play(hosts: Hosts, version: Version, line: Line) {
+fn play(hosts: Hosts, version: Version, line: Line, cut_off: fn(&Hosts, usize)) {
     let seed = seed();
     let mut world = World::begin(hosts, version, line);
     let writer = world.agents.writer();
     let traffic = Traffic::begin(&world.reach(), seed, 20);
     world.agents.until_sealed(traffic.until_more(150));
 
-    world.hosts.cut_off(writer);
+    cut_off(&world.hosts, writer);
     traffic.avoid(Some(writer));
     let next = world.agents.until_another_writes(writer, TERM * 30);
     world.agents.until_sealed(traffic.until_more(150));

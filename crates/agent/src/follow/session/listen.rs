@@ -13,9 +13,6 @@ use crate::follow::base::Base;
 use crate::follow::live::{Seen, Watching};
 use crate::follow::order::Refused;
 
-/// How long a member may say nothing at all, not even that there is nothing.
-const SILENCE: Duration = Duration::from_secs(60);
-
 /// What goes on beside listening.
 struct Beside<'a> {
     /// When what is gathered has to be sealed.
@@ -86,7 +83,8 @@ impl Session {
         mut delivered: watch::Receiver<Delivered>,
     ) -> Result<(), SessionError> {
         let mut fill = follower.spool.fill();
-        let mut silent_at = Instant::now() + SILENCE;
+        let silence = follower.rhythm.silence;
+        let mut silent_at = Instant::now() + silence;
         let far = Instant::now() + Duration::from_secs(1 << 30);
         loop {
             let has_room = fill.borrow_and_update().bytes < follower.rhythm.spool_bytes;
@@ -94,11 +92,11 @@ impl Session {
             tokio::select! {
                 seen = watching.next(), if has_room => {
                     self.hear(seen, &mut watching, follower, beside).await?;
-                    silent_at = Instant::now() + SILENCE;
+                    silent_at = Instant::now() + silence;
                 }
                 () = sleep_until(beside.due.unwrap_or(far)) => self.seal_now(follower, beside).await?,
                 () = sleep_until(silent_at), if has_room => {
-                    let why = format!("it has said nothing for {} s", SILENCE.as_secs());
+                    let why = format!("it has said nothing for {} s", silence.as_secs());
                     return Err(Trouble::Away { place: format!("{:x}", self.plan.member), why }.into());
                 }
                 changed = delivered.changed() => {
@@ -108,7 +106,7 @@ impl Session {
                     }
                 }
                 _ = fill.changed() => {
-                    silent_at = Instant::now() + SILENCE;
+                    silent_at = Instant::now() + silence;
                     let soon = Instant::now() + follower.rhythm.seal_within(fill.borrow().objects);
                     beside.due = beside.due.map(|due| due.min(soon));
                 }

@@ -1,10 +1,12 @@
 //! What holds for every combination there is.
 
+use etcd_data::Revision;
+
 use super::words::{ARCHIVES, DIRECTORIES, OTHERS, POLICIES, VOLUMES, seen};
 use crate::start::decide;
 use crate::start::decision::{Decision, From};
 use crate::start::policy::{ClusterAge, Outdated, Policy};
-use crate::start::seen::{Archived, Directory, Held, Others, Seen, Volume, Writer};
+use crate::start::seen::{Ahead, Archived, Directory, Held, Others, Seen, Volume, Writer};
 
 /// Shows `check` every combination, and what is decided. Gives how many there were.
 fn every_combination(check: impl Fn(&Seen, &Policy, &Decision)) -> usize {
@@ -28,7 +30,7 @@ fn every_combination(check: impl Fn(&Seen, &Policy, &Decision)) -> usize {
 }
 
 fn is_lost(seen: &Seen, policy: &Policy) -> bool {
-    policy.quorum_lost.after().is_some_and(|after| seen.without_quorum >= after)
+    policy.quorum_lost.after().zip(seen.without_quorum).is_some_and(|(after, missed)| missed >= after)
 }
 
 #[test]
@@ -96,6 +98,51 @@ fn without_permission_no_cluster_of_several_is_built_anew() {
             assert!(is_lost(seen, policy), "{seen:?}");
         }
     });
+}
+
+/// Members that see the same of each other, with these revisions or no data: who of them builds the cluster anew.
+fn who_builds(revisions: &[Option<i64>], archive: &str) -> Vec<usize> {
+    let builds = |number: &usize| {
+        let directory = if revisions[*number].is_some() { "sound, at 100" } else { "empty" };
+        let (mut seen, policy) =
+            seen(directory, "had data", "silent", archive, "rebuild, quorum long lost", *number == 0);
+        if let (Directory::Sound(own), Some(revision)) = (&mut seen.directory, revisions[*number]) {
+            own.revision = Revision(revision);
+        }
+        let others = revisions.iter().enumerate().filter(|(other, _)| other != number);
+        let answering = others.filter_map(|(other, revision)| Some((std::cmp::Reverse((*revision)?), other)));
+        if let Some((std::cmp::Reverse(revision), other)) = answering.min() {
+            let ahead = Ahead { name: format!("m{other}"), revision: Revision(revision), is_before: other < *number };
+            seen.others = Others::NoQuorum { ahead };
+        }
+        matches!(decide(&seen, &policy), Decision::Restore(_))
+    };
+    (0..revisions.len()).filter(builds).collect()
+}
+
+#[test]
+fn of_all_who_look_at_the_same_one_builds_the_cluster_anew_and_it_is_the_furthest() {
+    const STATES: [Option<i64>; 4] = [None, Some(90), Some(100), Some(140)];
+    let mut count = 0;
+    for archive in ["none", "empty", "at 80", "at 100", "at 130"] {
+        for first in STATES {
+            for second in STATES {
+                for third in STATES {
+                    let revisions = [first, second, third];
+                    let builders = who_builds(&revisions, archive);
+                    let furthest = revisions.iter().max().unwrap();
+                    let expected = match furthest {
+                        Some(_) => vec![revisions.iter().position(|revision| revision == furthest).unwrap()],
+                        None if archive.starts_with("at ") => vec![0],
+                        None => vec![],
+                    };
+                    assert_eq!(builders, expected, "{revisions:?}, {archive}");
+                    count += 1;
+                }
+            }
+        }
+    }
+    println!("{count} worlds");
 }
 
 #[test]

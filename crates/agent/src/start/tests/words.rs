@@ -21,9 +21,10 @@ const AFTER: Duration = Duration::from_secs(60);
 pub(super) const DIRECTORIES: [&str; 7] =
     ["empty", "sound, at 100", "damaged", "log damaged, at 90", "in use", "unreadable", "not etcd's"];
 pub(super) const VOLUMES: [&str; 4] = ["new", "had data", "another member's", "unreadable"];
-pub(super) const OTHERS: [&str; 14] = [
+pub(super) const OTHERS: [&str; 15] = [
     "alone",
     "silent",
+    "no quorum, one mute",
     "no quorum, at 1",
     "no quorum, at 95",
     "no quorum, at 100",
@@ -37,8 +38,8 @@ pub(super) const OTHERS: [&str; 14] = [
     "quorum of another cluster, added",
     "no answer to that",
 ];
-pub(super) const ARCHIVES: [&str; 7] =
-    ["none", "empty", "away", "unusable", "at 80", "at 100", "at 95, and another writes to it"];
+pub(super) const ARCHIVES: [&str; 8] =
+    ["none", "empty", "away", "unusable", "at 80", "at 100", "at 130", "at 95, and another writes to it"];
 pub(super) const POLICIES: [&str; 6] = [
     "",
     "existing cluster",
@@ -62,7 +63,7 @@ pub(super) fn seen(
     let seen = Seen {
         volume: volume_of(volume),
         directory: directory_of(directory),
-        others: others_of(others),
+        others: others_of(others, is_first),
         without_quorum,
         archive,
         writer,
@@ -97,11 +98,12 @@ fn volume_of(word: &str) -> Volume {
     }
 }
 
-fn others_of(word: &str) -> Others {
+fn others_of(word: &str, is_first: bool) -> Others {
     let quorum = |cluster, membership| Others::Quorum(Standing { cluster, membership, is_elsewhere: false });
     match word {
         "alone" => Others::Alone,
         "silent" => Others::Silent,
+        "no quorum, one mute" => Others::Mute { name: "m2".into() },
         "quorum, a member" => quorum(CLUSTER, Membership::Started(OWN)),
         "quorum, a member elsewhere" => {
             let membership = Membership::Started(OWN);
@@ -116,7 +118,7 @@ fn others_of(word: &str) -> Others {
         word => {
             let revision = word.strip_prefix("no quorum, at ").and_then(|at| at.parse().ok());
             let revision = revision.unwrap_or_else(|| panic!("no others are {word:?}"));
-            Others::NoQuorum { ahead: Ahead { name: "m2".into(), revision: Revision(revision) } }
+            Others::NoQuorum { ahead: Ahead { name: "m2".into(), revision: Revision(revision), is_before: !is_first } }
         }
     }
 }
@@ -140,17 +142,19 @@ fn archived(word: &str) -> (Archived, Writer) {
     (archived, Writer::Nobody)
 }
 
-/// The policy, and for how long quorum has been missed.
-fn permitted(word: &str) -> (Policy, Duration) {
+/// The policy, and for how long quorum has been missed, if it is known to be.
+fn permitted(word: &str) -> (Policy, Option<Duration>) {
     let usual = Policy::default();
     let rebuild = Policy { quorum_lost: QuorumLost::Rebuild(AFTER), ..usual };
     match word {
-        "" => (usual, Duration::ZERO),
-        "existing cluster" => (Policy { cluster: ClusterAge::Existing, ..usual }, Duration::ZERO),
-        "outdated set aside" => (Policy { outdated: Outdated::SetAside, ..usual }, Duration::ZERO),
-        "rebuild, quorum just lost" => (rebuild, Duration::from_secs(5)),
-        "rebuild, quorum long lost" => (rebuild, AFTER),
-        "rebuild here, quorum long lost" => (Policy { quorum_lost: QuorumLost::RebuildHere(AFTER), ..usual }, AFTER),
+        "" => (usual, None),
+        "existing cluster" => (Policy { cluster: ClusterAge::Existing, ..usual }, None),
+        "outdated set aside" => (Policy { outdated: Outdated::SetAside, ..usual }, None),
+        "rebuild, quorum just lost" => (rebuild, Some(Duration::from_secs(5))),
+        "rebuild, quorum long lost" => (rebuild, Some(AFTER)),
+        "rebuild here, quorum long lost" => {
+            (Policy { quorum_lost: QuorumLost::RebuildHere(AFTER), ..usual }, Some(AFTER))
+        }
         word => panic!("no policy is {word:?}"),
     }
 }

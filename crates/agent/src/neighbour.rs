@@ -1,4 +1,4 @@
-//! The agent beside etcd, as `wrap` reaches it.
+//! The other container of a pod, as it is asked over HTTP: the agent as `wrap` reaches it, and the wrapper as the agent does.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use archive::error::deepest;
 use etcd_data::Kind;
 use etcd_data::error::kind_of;
-use reqwest::{Certificate, Client, Identity, Response, Url, redirect};
+use reqwest::{Certificate, Client, Identity, Method, Response, Url, redirect};
 
 use crate::http::{HttpError, TokenFile};
 
@@ -17,19 +17,19 @@ const CONNECTS_WITHIN: Duration = Duration::from_secs(5);
 /// Preparing is not waited for in one call, but a configuration may need the cluster's members.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 
-/// Where the agent is, and how it is reached.
+/// Where it is, and how it is reached.
 #[derive(Debug)]
-pub struct AgentAddress {
+pub struct Neighbour {
     url: Url,
     http: Client,
     token: Option<TokenFile>,
 }
 
-/// What goes wrong between `wrap` and the agent.
+/// Why it cannot even be asked.
 #[derive(Debug, thiserror::Error)]
-pub enum AgentError {
+pub enum NeighbourError {
     /// That is no address.
-    #[error("{0:?} is no address of an agent, as in http://127.0.0.1:8080")]
+    #[error("{0:?} is no address, as in http://127.0.0.1:8080")]
     Address(String),
     /// A file that is needed to reach it.
     #[error("cannot read {what} {}", path.display())]
@@ -42,54 +42,41 @@ pub enum AgentError {
         source: std::io::Error,
     },
     /// The certificates are none.
-    #[error("the certificates for the agent cannot be used")]
+    #[error("these certificates cannot be used")]
     Tls(#[source] reqwest::Error),
     /// The token is none.
     #[error(transparent)]
     Token(#[from] HttpError),
-    /// It did not get there in time.
-    #[error("the data directory was not prepared within {within:?}: {last}")]
-    NotPrepared {
-        /// In which time.
-        within: Duration,
-        /// What the agent said last.
-        last: String,
-    },
-    /// It said no.
-    #[error("the agent does not let us: {0}")]
-    Denied(String),
 }
 
-impl AgentError {
+impl NeighbourError {
     /// What a caller may do about it.
     pub fn kind(&self) -> Kind {
         match self {
             Self::Address(_) | Self::Tls(_) => Kind::Usage,
             Self::File { source, .. } => kind_of(source),
             Self::Token(error) => error.kind(),
-            Self::NotPrepared { .. } => Kind::Unavailable,
-            Self::Denied(_) => Kind::Denied,
         }
     }
 }
 
 /// Why an answer is none.
-pub(super) enum NoAnswer {
+pub(crate) enum NoAnswer {
     /// Nobody is there, or it does not work now.
     Unreachable(String),
     /// We have to show something that we do not have.
     Denied(String),
 }
 
-impl AgentAddress {
-    /// The agent at `address`: a URL, or a host and a port.
+impl Neighbour {
+    /// Who is at `address`: a URL, or a host and a port.
     pub fn new(
         address: &str,
         ca: Option<&Path>,
         identity: Option<(&Path, &Path)>,
-        token: Option<&Path>,
-    ) -> Result<Self, AgentError> {
-        let wrong = || AgentError::Address(address.to_owned());
+        token: Option<TokenFile>,
+    ) -> Result<Self, NeighbourError> {
+        let wrong = || NeighbourError::Address(address.to_owned());
         let url = if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
         let url = Url::parse(&url).map_err(|_| wrong())?;
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() || !url.username().is_empty() {
@@ -102,26 +89,34 @@ impl AgentAddress {
             .timeout(ANSWERS_WITHIN);
         if let Some(ca) = ca {
             let bundle = read("the certificates to trust", ca)?;
-            builder = builder.tls_certs_only(Certificate::from_pem_bundle(&bundle).map_err(AgentError::Tls)?);
+            builder = builder.tls_certs_only(Certificate::from_pem_bundle(&bundle).map_err(NeighbourError::Tls)?);
         }
         if let Some((certificate, key)) = identity {
             let pem = [read("the certificate", certificate)?, b"\n".to_vec(), read("the key", key)?].concat();
-            builder = builder.identity(Identity::from_pem(&pem).map_err(AgentError::Tls)?);
+            builder = builder.identity(Identity::from_pem(&pem).map_err(NeighbourError::Tls)?);
         }
-        let token = token.map(TokenFile::open).transpose()?;
-        Ok(Self { url, http: builder.build().map_err(AgentError::Tls)?, token })
+        Ok(Self { url, http: builder.build().map_err(NeighbourError::Tls)?, token })
     }
 
     /// Where it is.
-    pub(super) fn url(&self) -> &Url {
+    pub(crate) fn url(&self) -> &Url {
         &self.url
     }
 
     /// Asks for `path`. What comes back was said with success, and is short.
-    pub(super) async fn ask(&self, path: &str) -> Result<String, NoAnswer> {
+    pub(crate) async fn ask(&self, path: &str) -> Result<String, NoAnswer> {
+        self.send(Method::GET, path).await
+    }
+
+    /// Orders `path`.
+    pub(crate) async fn order(&self, path: &str) -> Result<(), NoAnswer> {
+        self.send(Method::POST, path).await.map(|_| ())
+    }
+
+    async fn send(&self, method: Method, path: &str) -> Result<String, NoAnswer> {
         let unreachable = |error: reqwest::Error| NoAnswer::Unreachable(deepest(&error));
         let url = self.url.join(path).map_err(|error| NoAnswer::Unreachable(error.to_string()))?;
-        let mut request = self.http.get(url);
+        let mut request = self.http.request(method, url);
         if let Some(token) = &self.token {
             let token = token.read().map_err(|error| NoAnswer::Unreachable(error.to_string()))?;
             request = request.bearer_auth(token);
@@ -149,6 +144,6 @@ async fn body(mut answer: Response) -> reqwest::Result<Vec<u8>> {
     Ok(body)
 }
 
-fn read(what: &'static str, path: &Path) -> Result<Vec<u8>, AgentError> {
-    fs::read(path).map_err(|source| AgentError::File { what, path: path.to_owned(), source })
+fn read(what: &'static str, path: &Path) -> Result<Vec<u8>, NeighbourError> {
+    fs::read(path).map_err(|source| NeighbourError::File { what, path: path.to_owned(), source })
 }
