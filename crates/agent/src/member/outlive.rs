@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use super::{Member, Prepared};
 use crate::http::TokenFile;
 use crate::neighbour::{Neighbour, NeighbourError, NoAnswer};
-use crate::start::Beside;
+use crate::start::beside::Beside;
 use crate::stop::Stop;
 
 /// How often the member is asked whether it has a leader.

@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use agent::metrics::Metrics;
 use agent::start::archived::ArchivePlace;
+use agent::start::beside::Beside;
 use agent::start::directory::Depth;
 use agent::start::place::Place;
 use agent::start::policy::Policy;
 use agent::start::ready::Ready;
-use agent::start::{Beside, Setup, Start, Step};
+use agent::start::{Setup, Start, Step};
 use api::status::{Agent as About, Status};
 use archive::about::{ClusterNote, LineageNote};
 use archive::archive::{Archive, Which};
