@@ -79,12 +79,13 @@ pub struct Named {
     policy: Policy,
     own: Vec<Endpoint>,
     others: Vec<Endpoint>,
-    wrapper: String,
+    wrapper: Wrapper,
 }
 
 impl MemberArgs {
-    /// The member, if there is one to be prepared. Members that are not in its configuration are at `endpoints`.
-    pub fn named(&self, endpoints: &[Endpoint]) -> Result<Option<Named>, Failure> {
+    /// The member, if there is one to be prepared. Members that are not in its configuration are at `endpoints`. Its wrapper is
+    /// shown what etcd is shown, and the token that opens changing calls here.
+    pub fn named(&self, endpoints: &[Endpoint], access: &Access, guard: &Guard) -> Result<Option<Named>, Failure> {
         let Some(file) = &self.etcd_config else { return Ok(None) };
         let text = std::fs::read_to_string(file)
             .map_err(|error| Failure::because(kind_of(&error), format!("cannot read {}", file.display()), &error))?;
@@ -98,6 +99,8 @@ impl MemberArgs {
         let own = shared.clients(&name).map_err(refused)?;
         let scheme = if own.iter().any(Endpoint::is_https) { "https" } else { "http" };
         let wrapper = self.wrapper.clone().unwrap_or_else(|| format!("{scheme}://127.0.0.1:9095"));
+        let wrapper = Wrapper::at(wrapper, access.tls.clone(), guard.token.clone())
+            .map_err(|error| Failure::because(error.kind(), "--wrapper cannot be used", &error))?;
         let policy = Policy { cluster: shared.cluster_age(), ..self.policy() };
         if policy.quorum_lost.after().is_some() && others.len() + 1 < place.names().len() {
             let message =
@@ -158,17 +161,15 @@ fn parse_longer_than_an_election(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Whoever prepares `named` for `agent`, if there is one to be prepared. Its wrapper is shown what etcd is shown, and the token
-/// that opens changing calls here.
+/// Whoever prepares `named` for `agent`, if there is one to be prepared.
 pub fn prepare(
     named: Option<Named>,
     agent: &mut Agent,
     access: Access,
-    guard: &Guard,
     prepared: watch::Sender<Prepared>,
-) -> Result<Arc<dyn Prepare>, Failure> {
-    let Some(Named { file, place, policy, own, others, wrapper }) = named else { return Ok(Arc::new(NoMember)) };
-    let (cluster, tls) = (agent.home.cluster.name.clone(), access.tls.clone());
+) -> Arc<dyn Prepare> {
+    let Some(Named { file, place, policy, own, others, wrapper }) = named else { return Arc::new(NoMember) };
+    let cluster = agent.home.cluster.name.clone();
     let setup = Setup {
         place: Place { cluster, ..place },
         policy,
@@ -182,8 +183,7 @@ pub fn prepare(
     };
     let member = Member::new(setup, file, prepared, Arc::clone(&agent.metrics));
     if member.outlives_its_cluster() {
-        let wrapper = Wrapper::at(wrapper, tls, guard.token.clone());
-        agent.look_after(member.clone(), wrapper.map_err(|error| Failure::because(error.kind(), "--wrapper", &error))?);
+        agent.look_after(member.clone(), wrapper);
     }
-    Ok(Arc::new(member))
+    Arc::new(member)
 }

@@ -129,7 +129,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let access = args.etcd.access()?;
     let listener = listen(args.listen)?;
     let (guard, tls, forward) = (args.guard.guard()?, args.tls.tls()?, args.fellows.forward(&args.guard)?);
-    let (schedule, member) = (args.follow.schedule()?, args.member.named(&args.etcd.endpoints)?);
+    let (schedule, member) = (args.follow.schedule()?, args.member.named(&args.etcd.endpoints, &access, &guard)?);
     let beside = member.as_ref().and_then(Named::spools);
     let peer_urls = member.as_ref().map(Named::peer_urls).unwrap_or_default();
     let spools = args.follow.spool.clone().or(beside).unwrap_or_else(usual_spools);
@@ -153,7 +153,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
             prepared: how,
         };
         let mut agent = begin(live, home, settings)?;
-        let prepare = prepare(member, &mut agent, access, &guard, prepared)?;
+        let prepare = prepare(member, &mut agent, access, prepared);
         let address = listener.address().map_or_else(|_| args.listen.to_string(), |address| address.to_string());
         let scheme = if tls.is_some() { "https" } else { "http" };
         ui.line(format!("following into {}; {scheme}://{address} tells how it is", agent.home.store.place()))?;

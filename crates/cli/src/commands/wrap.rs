@@ -129,7 +129,7 @@ impl AgentArgs {
         let token = self.agent_token_file.as_deref().map(TokenFile::open).transpose();
         let token = token.map_err(|error| Failure::of(error.kind(), &error))?;
         let address = Neighbour::new(address, self.agent_ca.as_deref(), identity, token);
-        let address = address.map_err(|error| Failure::because(error.kind(), "--agent", &error))?;
+        let address = address.map_err(|error| Failure::because(error.kind(), "--agent cannot be used", &error))?;
         let home = || env::var_os("HOME").map_or_else(env::temp_dir, PathBuf::from);
         let config_file = self.config_file.clone().unwrap_or_else(|| Path::new(&home()).join("etcd.conf.yaml"));
         Ok(Some(WithAgent { address, config_file, within: self.agent_within, pace: Pace::default() }))
