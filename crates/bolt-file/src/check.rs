@@ -20,7 +20,7 @@ pub use statistics::Statistics;
 
 use crate::error::{Error, Fault};
 use crate::file::BoltFile;
-use crate::page::PageId;
+use crate::page::{Leaf, PageId};
 
 use finding::Findings;
 use page_set::PageSet;
@@ -49,15 +49,44 @@ impl Report {
     }
 }
 
+/// Who looks at the leaves of a file while they are checked, so that they need not be read once more.
+pub trait Witness: Sync {
+    /// What it makes of neighbouring leaves.
+    type Seen: Default + Send;
+
+    /// Looks at a leaf, which need not be sound, of the top bucket called `bucket` or of what is nested in that; of none
+    /// where the names of the buckets are. The leaves of a bucket of a sound file come in the order of their keys.
+    fn leaf(&self, bucket: Option<&[u8]>, leaf: &Leaf<'_>, seen: &mut Self::Seen);
+}
+
+/// Nobody looks.
+struct Nobody;
+
+impl Witness for Nobody {
+    type Seen = ();
+
+    fn leaf(&self, _: Option<&[u8]>, _: &Leaf<'_>, (): &mut ()) {}
+}
+
 /// Checks all that the newest commit of `file` consists of, with `threads` workers.
 ///
 /// Fails only if the bytes cannot be read, or if the file changes meanwhile.
 pub fn check(file: &BoltFile, threads: usize) -> Result<Report, Error> {
+    check_before(file, threads, &Nobody, |()| {})
+}
+
+/// Like [`check`], with a `witness`. What it makes of the leaves reaches `take` in their order.
+pub fn check_before<W: Witness>(
+    file: &BoltFile,
+    threads: usize,
+    witness: &W,
+    mut take: impl FnMut(W::Seen),
+) -> Result<Report, Error> {
     let mut findings = Findings::default();
     metas::check(file, &mut findings)?;
 
     let used = pages_of(file)?;
-    let mut found = walk(file, threads, &[], &used)?;
+    let mut found = walk(file, threads, &[], &used, witness, &mut take)?;
     findings.merge(std::mem::take(&mut found.findings));
     name_users(file, threads, &found.doubled, &mut findings)?;
 
@@ -83,7 +112,7 @@ fn name_users(file: &BoltFile, threads: usize, doubled: &[PageId], findings: &mu
     let mut doubled = doubled.to_vec();
     doubled.sort_unstable();
     doubled.dedup();
-    let mut users = walk(file, threads, &doubled, &pages_of(file)?)?.users;
+    let mut users = walk(file, threads, &doubled, &pages_of(file)?, &Nobody, &mut |()| {})?.users;
     users.sort_unstable();
     for page in doubled {
         let by = users.iter().filter(|(used, _)| *used == page).map(|&(_, user)| user).take(NAMED_USERS).collect();

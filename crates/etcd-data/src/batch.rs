@@ -8,9 +8,10 @@ pub(crate) struct Batch<T> {
     bytes: Vec<u8>,
 }
 
-/// What a batch grows to before it is handed over.
+/// What a batch grows to before it is handed over. Those of several threads are under way at once, and are to stay in
+/// the processor's cache.
 const ITEMS: usize = 4096;
-const BYTES: usize = 1 << 20;
+const BYTES: usize = 256 << 10;
 
 impl<T> Default for Batch<T> {
     fn default() -> Self {

@@ -1,8 +1,8 @@
 //! CRC-32C of what is read in several parts at once.
 //!
 //! A CRC is the rest of a division of polynomials, so that of two pieces follows from those of each and the length of
-//! the second: the first is multiplied by x for every bit that comes behind it. The powers of x by 2^n are known
-//! beforehand, so that takes a few multiplications, however long the second is.
+//! the second: the first is multiplied by x for every bit that comes behind it. Powers of x are known beforehand, so that
+//! takes one multiplication for each byte of the number that tells how long the second is.
 
 use crc32c::crc32c_append;
 
@@ -44,37 +44,43 @@ impl Crc {
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 const ONE: u32 = 1 << 31;
 
-/// x to the power of 2^n, for every n.
-const POWERS: [u32; 67] = {
-    let mut powers = [ONE >> 1; 67];
-    let mut n = 1;
-    while n < powers.len() {
-        #[allow(clippy::indexing_slicing, reason = "n is less than its length")]
-        {
-            powers[n] = times(powers[n - 1], powers[n - 1]);
+/// x to the power of the bits that so many bytes have: for each byte of their number one factor, by its value.
+static POWERS: [[u32; 256]; 8] = {
+    let mut powers = [[ONE; 256]; 8];
+    // x to the power of eight, of 256 times eight, and so on.
+    let (mut place, mut of_one) = (0, ONE >> 8);
+    while place < powers.len() {
+        let (mut value, mut power) = (0, ONE);
+        while value < 256 {
+            #[allow(clippy::indexing_slicing, reason = "both are less than the lengths")]
+            {
+                powers[place][value] = power;
+            }
+            power = times(power, of_one);
+            value += 1;
         }
-        n += 1;
+        (place, of_one) = (place + 1, power);
     }
     powers
 };
 
-/// x to the power of the bits that so many bytes have.
 fn power_of_bytes(bytes: usize) -> u32 {
-    let bits = POWERS.iter().skip(3).enumerate().filter(|(n, _)| bytes as u64 >> n & 1 == 1);
-    bits.fold(ONE, |product, (_, &power)| times(power, product))
+    let factors = POWERS.iter().zip(bytes.to_le_bytes()).filter(|&(_, value)| value > 0);
+    let factors = factors.filter_map(|(powers, value)| powers.get(value as usize));
+    factors.copied().reduce(times).unwrap_or(ONE)
 }
 
-/// The product of two polynomials.
+/// The product of two polynomials. Without branches, for nobody could guess where these would go.
 const fn times(one: u32, other: u32) -> u32 {
-    let (mut product, mut shifted, mut bit) = (0, other, ONE);
-    while bit != 0 {
-        if one & bit != 0 {
-            product ^= shifted;
+    let (mut product, mut shifted, mut bit) = (0, other, 31);
+    loop {
+        product ^= shifted & (one >> bit & 1).wrapping_neg();
+        if bit == 0 {
+            return product;
         }
-        shifted = if shifted & 1 == 0 { shifted >> 1 } else { shifted >> 1 ^ POLYNOMIAL };
-        bit >>= 1;
+        shifted = shifted >> 1 ^ (POLYNOMIAL & (shifted & 1).wrapping_neg());
+        bit -= 1;
     }
-    product
 }
 
 #[cfg(test)]

@@ -11,13 +11,16 @@
 //!
 //! Every part of the file is hashed by itself, and the CRCs are combined in order.
 
+pub(crate) mod tally;
+
 use std::ops::ControlFlow;
 
+use self::tally::{Look, Seen, Tally};
 use crate::compaction::{Rules, SurvivorReader, Survivors};
 use crate::crc::Crc;
 use crate::database::{Database, Direction, Next, Record, RevisionRange};
 use crate::error::Error;
-use crate::fingerprint::{Fingerprint, Fingerprinter, KeySet};
+use crate::fingerprint::KeySet;
 use crate::revision::Revision;
 use crate::tables::KEY;
 use crate::view::{Horizon, ViewError};
@@ -42,101 +45,38 @@ pub fn hash_kv(database: &Database, at: Option<Revision>, compact: Option<Revisi
     let horizon = Horizon::of(database)?;
     let compact = compact.map(|compact| horizon.at(Some(compact))).transpose()?.or(horizon.compact);
     let revision = Horizon { compact, ..horizon }.at(at)?;
-    let (hash, _) = hash_at(database, compact, revision)?;
+    let hash = hash_at(database, compact, revision)?;
     Ok(HashKv { hash, revision, compact_revision: compact })
 }
 
-/// The hash that a server begins with that is started on `database`, and the CRC-32C of `key` and of all records.
-pub(crate) fn hash_kv_and_all(database: &Database) -> Result<(HashKv, u32), ViewError> {
-    let Horizon { compact, current } = Horizon::of(database)?;
-    let (hash, all) = hash_at(database, compact, current)?;
-    let all = match all {
-        Some(all) => all,
-        None => hash_records(database, current, None)?,
-    };
-    Ok((HashKv { hash, revision: current, compact_revision: compact }, all))
-}
-
-/// HashKV at `at`, and the CRC-32C of `key` and of all records up to there where that came of the same pass.
-fn hash_at(database: &Database, compact: Option<Revision>, at: Revision) -> Result<(u32, Option<u32>), Error> {
-    let Some(compact) = compact else {
-        let all = hash_records(database, at, None)?;
-        return Ok((all, Some(all)));
-    };
+/// HashKV at `at` of a server that was compacted at `compact`.
+fn hash_at(database: &Database, compact: Option<Revision>, at: Revision) -> Result<u32, Error> {
+    let Some(compact) = compact else { return Ok(tally(database, None, at)?.all()) };
     // Where it did not finish, most keys have several records, and what one pass finds out is of no use.
     if database.tables().finished_compaction() == Ok(Some(compact))
-        && let Some(Hashed { hash, all }) = hash_compacted(database, compact, at)?
+        && let Some(hash) = tally(database, Some(compact), at)?.hash()
     {
-        return Ok((hash, Some(all)));
+        return Ok(hash);
     }
     let survivors = hashed_survivors(database, compact, at)?;
-    Ok((hash_records(database, at, Some(&survivors))?, None))
+    hash_records(database, at, &survivors)
 }
 
-/// What one pass over the records up to a revision gives.
-struct Hashed {
-    /// HashKV.
-    hash: u32,
-    /// The CRC-32C of `key` and of every record.
-    all: u32,
-}
-
-/// The hash at `at` if the compaction at `compact` left one record of each key, as it does once it has finished:
-/// then one pass is enough, first over what came after the compaction. Nothing if it left more, or no key.
-fn hash_compacted(database: &Database, compact: Revision, at: Revision) -> Result<Option<Hashed>, Error> {
-    let prints = Fingerprinter::default();
-    let mut changed = KeySet::default();
-    let mut after = Crc::default();
-    let step = |part: &mut KeyedPart, record: Record<'_>| {
-        part.keys.push(prints.of(record.key()?));
-        part.all.add_record(&record);
-        Ok(Next::More)
+/// What one pass over the records up to `at` finds out, as far as it is of use.
+fn tally(database: &Database, compact: Option<Revision>, at: Revision) -> Result<Tally, Error> {
+    let look = Look::new(compact);
+    let mut tally = Tally::new(&look);
+    let step = |seen: &mut Seen, record: Record<'_>| look.at(&record, seen).map(|()| Next::More);
+    let take = |seen: Seen| {
+        tally.take(seen);
+        Ok::<_, Error>(if tally.is_of_use() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
     };
-    let take = |part: KeyedPart| {
-        after.join(part.all);
-        for key in part.keys {
-            changed.insert(key);
-        }
-        Ok::<_, Error>(ControlFlow::Continue(()))
-    };
-    database.scan(RevisionRange { from: compact.next(), to: at }, Direction::Forwards, step, take)?;
-
-    let mut seen = KeySet::default();
-    let mut once = true;
-    let (mut all, mut counted) = (Crc::of(KEY), Crc::of(KEY));
-    let step = |part: &mut KeyedPart, record: Record<'_>| {
-        let key = prints.of(record.key()?);
-        part.keys.push(key);
-        part.all.add_record(&record);
-        if !record.at.tombstone && changed.get(key).is_none() {
-            part.counted.add_record(&record);
-        }
-        Ok(Next::More)
-    };
-    let take = |part: KeyedPart| {
-        all.join(part.all);
-        counted.join(part.counted);
-        once &= part.keys.into_iter().all(|key| seen.insert(key));
-        Ok::<_, Error>(if once { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
-    };
-    database.scan(RevisionRange::up_to(compact), Direction::Forwards, step, take)?;
-
-    let any_left = counted.len > KEY.len();
-    all.join(after);
-    counted.join(after);
-    Ok((once && any_left).then_some(Hashed { hash: counted.crc, all: all.crc }))
-}
-
-/// Part of what is hashed, and the keys in it.
-#[derive(Default)]
-struct KeyedPart {
-    all: Crc,
-    counted: Crc,
-    keys: Vec<Fingerprint>,
+    database.scan(RevisionRange::up_to(at), Direction::Forwards, step, take)?;
+    Ok(tally)
 }
 
 /// The records up to `compact` that count at `at`.
-pub(crate) fn hashed_survivors(database: &Database, compact: Revision, at: Revision) -> Result<Survivors, Error> {
+fn hashed_survivors(database: &Database, compact: Revision, at: Revision) -> Result<Survivors, Error> {
     let mut seen = KeySet::default();
     let mut any_left = false;
     let survivors = Survivors::search(database, compact, at, |record, key| {
@@ -151,10 +91,12 @@ pub(crate) fn hashed_survivors(database: &Database, compact: Revision, at: Revis
     Survivors::find(database, compact, Rules::DropLastDeletion)
 }
 
-fn hash_records<'a>(database: &Database, at: Revision, survivors: Option<&'a Survivors>) -> Result<u32, Error> {
+fn hash_records<'a>(database: &Database, at: Revision, survivors: &'a Survivors) -> Result<u32, Error> {
     let mut hash = Crc::of(KEY);
     let step = |part: &mut HashedPart<'a>, record: Record<'_>| {
-        part.record(record, survivors);
+        if part.reader.get_or_insert_with(|| survivors.reader()).keeps(record.at) {
+            part.crc.add_record(&record);
+        }
         Ok(Next::More)
     };
     let take = |part: HashedPart<'_>| {
@@ -167,22 +109,9 @@ fn hash_records<'a>(database: &Database, at: Revision, survivors: Option<&'a Sur
 
 /// Part of what is hashed.
 #[derive(Default)]
-pub(crate) struct HashedPart<'a> {
-    pub(crate) crc: Crc,
+struct HashedPart<'a> {
+    crc: Crc,
     reader: Option<SurvivorReader<'a>>,
-}
-
-impl<'a> HashedPart<'a> {
-    /// Adds a record if it counts.
-    pub(crate) fn record(&mut self, record: Record<'_>, survivors: Option<&'a Survivors>) {
-        let keeps = match survivors {
-            Some(survivors) => self.reader.get_or_insert_with(|| survivors.reader()).keeps(record.at),
-            None => true,
-        };
-        if keeps {
-            self.crc.add_record(&record);
-        }
-    }
 }
 
 /// What the hash of a whole database leaves out of the `meta` bucket.

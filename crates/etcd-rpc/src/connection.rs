@@ -98,7 +98,8 @@ impl Dialer {
         let tcp = TcpStream::connect((host, self.endpoint.port())).await.map_err(fault)?;
         // Small requests go out at once.
         tcp.set_nodelay(true).map_err(fault)?;
-        let tcp = Gathering::new(tcp);
+        let (read, write) = tcp.into_split();
+        let tcp = tokio::io::join(Gathering::new(read), write);
         if !self.endpoint.is_https() {
             return Ok(Box::new(tcp));
         }

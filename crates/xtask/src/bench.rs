@@ -9,6 +9,7 @@ mod catalogue;
 mod engine;
 mod etcdbrctl;
 mod format;
+mod ground;
 mod history;
 mod measure;
 mod w1;

@@ -218,11 +218,11 @@ fn is_elsewhere(place: &Place, held: Option<MemberId>, members: &[ListedMember])
 async fn ask(endpoint: &Endpoint, access: &Access) -> Result<Answer, RpcError> {
     let member = Member::new(endpoint.clone(), access);
     let status = member.status().await?;
-    // Without a leader the question would only wait for one.
-    let says = match status.leader {
-        0 => Says::NoLeader,
-        _ if status.is_learner => Says::NoLeader,
-        _ => match member.members(Word::Majority).await {
+    // Without a leader the question would only wait for one, and of a learner nobody can ask it.
+    let has_word = status.leader != 0 && !status.is_learner;
+    let says = match has_word {
+        false => Says::NoLeader,
+        true => match member.members(Word::Majority).await {
             Ok(members) => Says::Members(members.members),
             Err(error) => Says::Withheld(error),
         },

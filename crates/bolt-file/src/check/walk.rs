@@ -14,6 +14,7 @@ use crate::page::{Branch, Leaf, MAX_KEY_SIZE, PageHeader, PageId, PageKind};
 use crate::reader::{Layout, PageReader};
 use crate::scan::{in_order, neighbours};
 
+use super::Witness;
 use super::elements::{self, Bounds, Child, Elements};
 use super::finding::{Finding, Findings, KEPT, Problem};
 use super::page_set::PageSet;
@@ -21,7 +22,7 @@ use super::statistics::Statistics;
 
 /// What a walk found.
 #[derive(Default)]
-pub(crate) struct Found {
+pub(crate) struct Found<P> {
     pub(crate) findings: Findings,
     pub(crate) statistics: Statistics,
     /// Pages that a second reference was met to, some of them.
@@ -32,15 +33,19 @@ pub(crate) struct Found {
     pub(crate) freelist: Option<PageHeader>,
     /// Whether a page could not be followed, so that more may be in use than was reached.
     pub(crate) lost: bool,
+    /// What the witness made of the leaves, as far as it was not handed over.
+    seen: P,
 }
 
-impl Found {
-    fn merge(&mut self, other: Self) {
+impl<P> Found<P> {
+    /// Takes over what `other` found, and returns what the witness made of it.
+    fn merge(&mut self, other: Self) -> P {
         self.findings.merge(other.findings);
         self.statistics.add(other.statistics);
         extend(&mut self.doubled, other.doubled);
         extend(&mut self.users, other.users);
         self.lost |= other.lost;
+        other.seen
     }
 }
 
@@ -50,12 +55,19 @@ fn extend<T>(list: &mut Vec<T>, more: impl IntoIterator<Item = T>) {
     list.extend(more.into_iter().take(room));
 }
 
-/// Walks `file` with `threads` workers; who uses the `watched` pages, which are sorted, is noted. The pages in use go
-/// into `used`, which is empty.
-pub(crate) fn walk(file: &BoltFile, threads: usize, watched: &[PageId], used: &PageSet) -> Result<Found, Error> {
-    let shared = Shared { file, watched, used };
-    let spans = (threads > 1).then(|| Spans { threads, waiting: Vec::new(), key_bytes: 0 });
-    let mut walker = Walker::new(shared, spans);
+/// Walks `file` with `threads` workers, lets `witness` see the leaves, and hands what it makes of them to `take`; who
+/// uses the `watched` pages, which are sorted, is noted. The pages in use go into `used`, which is empty.
+pub(crate) fn walk<W: Witness>(
+    file: &BoltFile,
+    threads: usize,
+    watched: &[PageId],
+    used: &PageSet,
+    witness: &W,
+    take: &mut dyn FnMut(W::Seen),
+) -> Result<Found<W::Seen>, Error> {
+    let shared = Shared { file, watched, used, witness };
+    let spans = Spans { threads, waiting: Vec::new(), key_bytes: 0, take };
+    let mut walker = Walker::new(shared, Some(spans));
     used.insert(PageId(0));
     used.insert(PageId(1));
     let meta = file.meta();
@@ -70,12 +82,20 @@ pub(crate) fn walk(file: &BoltFile, threads: usize, watched: &[PageId], used: &P
     Ok(walker.found)
 }
 
-#[derive(Clone, Copy)]
-struct Shared<'f> {
+struct Shared<'f, W> {
     file: &'f BoltFile,
     watched: &'f [PageId],
     used: &'f PageSet,
+    witness: &'f W,
 }
+
+impl<W> Clone for Shared<'_, W> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<W> Copy for Shared<'_, W> {}
 
 /// Where a reference to a page stands.
 #[derive(Debug, Clone, Copy)]
@@ -104,10 +124,12 @@ struct Span {
 }
 
 /// Subtrees that wait for workers.
-struct Spans {
+struct Spans<'f, P> {
     threads: usize,
     waiting: Vec<Span>,
     key_bytes: usize,
+    /// Takes what the witness made of them.
+    take: &'f mut dyn FnMut(P),
 }
 
 /// Spans in a batch: many more than there are cores, and few enough to forget their keys soon.
@@ -119,18 +141,18 @@ const MAX_BRANCH_BYTES: u64 = 5 * (MAX_KEY_SIZE as u64 + 16);
 /// What is kept of a bucket's name.
 const NAME_BYTES: usize = 256;
 
-struct Walker<'f> {
-    shared: Shared<'f>,
+struct Walker<'f, W: Witness> {
+    shared: Shared<'f, W>,
     layout: Layout,
     reader: PageReader,
-    found: Found,
+    found: Found<W::Seen>,
     bucket: Option<Arc<[u8]>>,
     /// Where subtrees are handed on; who does not have it walks alone.
-    spans: Option<Spans>,
+    spans: Option<Spans<'f, W::Seen>>,
 }
 
-impl<'f> Walker<'f> {
-    fn new(shared: Shared<'f>, spans: Option<Spans>) -> Self {
+impl<'f, W: Witness> Walker<'f, W> {
+    fn new(shared: Shared<'f, W>, spans: Option<Spans<'f, W::Seen>>) -> Self {
         let (layout, reader) = (shared.file.layout(), shared.file.pages());
         Self { shared, layout, reader, found: Found::default(), bucket: None, spans }
     }
@@ -170,6 +192,12 @@ impl<'f> Walker<'f> {
         // The names must outlive the reader's window.
         let own = |child: &Child<'_>| (child.index, child.page, self.bucket.is_none().then(|| name_of(child)));
         let buckets: Vec<_> = found.children.iter().map(own).collect();
+        self.shared.witness.leaf(self.bucket.as_deref(), &leaf, &mut self.found.seen);
+        if self.bucket.is_none() {
+            for (name, inside) in elements::inline_buckets(place.page, &leaf) {
+                self.shared.witness.leaf(Some(name), &inside, &mut self.found.seen);
+            }
+        }
 
         self.found.statistics.leaf_pages += 1;
         self.found.statistics.leaf_bytes += found.used;
@@ -394,6 +422,8 @@ impl<'f> Walker<'f> {
         let batch = std::mem::take(&mut spans.waiting);
         spans.key_bytes = 0;
         let (shared, found) = (self.shared, &mut self.found);
+        // Leaves that this thread met by itself came before those that waited.
+        (spans.take)(std::mem::take(&mut found.seen));
         in_order(
             &batch,
             spans.threads,
@@ -406,7 +436,7 @@ impl<'f> Walker<'f> {
                 Ok(())
             },
             |part| {
-                found.merge(part);
+                (spans.take)(found.merge(part));
                 Ok(ControlFlow::Continue(()))
             },
         )

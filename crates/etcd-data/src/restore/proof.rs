@@ -5,16 +5,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bolt_file::BoltFile;
-use bolt_file::check::check;
+use bolt_file::check::{Report, Witness, check, check_before};
+use bolt_file::page::Leaf;
 use bolt_file::scan::cores;
 
 use super::error::RestoreError;
 use crate::anchor::Anchored;
-use crate::database::Database;
+use crate::database::{Database, Record};
 use crate::error::Error;
-use crate::hash::{HashKv, hash_kv, hash_kv_and_all};
-use crate::revision::Revision;
-use crate::tables::Tables;
+use crate::hash::tally::{Look, Seen, Tally};
+use crate::hash::{HashKv, hash_kv};
+use crate::revision::{RevKey, Revision};
+use crate::tables::{KEY, Tables};
 use crate::view::Horizon;
 
 /// What a new database must be like.
@@ -46,14 +48,22 @@ pub(crate) struct SourceAt<'a> {
 /// Proves that the database at `path` is as `expected`: sound in every page, and the same key space. Returns what a
 /// server answers to HashKV.
 pub(crate) fn prove(path: &Path, expected: &Expected<'_>) -> Result<HashKv, RestoreError> {
-    let database = open_sound(path)?;
+    let file = open(path)?;
+    let look = Look::new(expected.compact);
+    let mut tally = Tally::new(&look);
+    let report = check_before(&file, cores(), &KeySpace(look), |seen| tally.take(seen));
+    require_sound(&report.map_err(Error::from)?)?;
+    let database = Database::open(file)?;
     require(*database.tables() == expected.tables, || "its tables are others".into())?;
     let horizon = Horizon::of(&database)?;
     let wanted = Horizon { compact: expected.compact, current: expected.current };
     require(horizon == wanted, || format!("it begins at {horizon:?}, not {wanted:?}"))?;
 
-    let (found, records) = hash_kv_and_all(&database)?;
-    require(records == expected.records, || "its records are others".into())?;
+    require(tally.all() == expected.records, || "its records are others".into())?;
+    let found = match tally.hash() {
+        Some(hash) => HashKv { hash, revision: horizon.current, compact_revision: horizon.compact },
+        None => hash_kv(&database, None, None)?,
+    };
     if let Some(SourceAt { source, at, compact }) = expected.same_hash {
         let source = hash_kv(source, Some(at), compact)?;
         require(found.hash == source.hash, || format!("its HashKV is {}, the source's {}", found.hash, source.hash))?;
@@ -66,12 +76,39 @@ pub(crate) fn prove(path: &Path, expected: &Expected<'_>) -> Result<HashKv, Rest
 
 /// Opens the database at `path` and requires that every page of it is sound.
 pub(crate) fn open_sound(path: &Path) -> Result<Database, RestoreError> {
+    let file = open(path)?;
+    require_sound(&check(&file, cores()).map_err(Error::from)?)?;
+    Ok(Database::open(file)?)
+}
+
+fn open(path: &Path) -> Result<BoltFile, RestoreError> {
     let file = File::open(path).map_err(|source| RestoreError::Io { action: "opening", path: path.into(), source })?;
-    let file = BoltFile::open(Arc::new(file)).map_err(Error::from)?;
-    let report = check(&file, cores()).map_err(Error::from)?;
-    match report.findings.first() {
-        None => Ok(Database::open(file)?),
-        Some(finding) => Err(RestoreError::Proof(finding.to_string())),
+    Ok(BoltFile::open(Arc::new(file)).map_err(Error::from)?)
+}
+
+fn require_sound(report: &Report) -> Result<(), RestoreError> {
+    let finding = report.findings.first();
+    finding.map_or(Ok(()), |finding| Err(RestoreError::Proof(finding.to_string())))
+}
+
+/// Looks at the records of a file while its pages are checked.
+struct KeySpace(Look);
+
+impl Witness for KeySpace {
+    type Seen = Seen;
+
+    fn leaf(&self, bucket: Option<&[u8]>, leaf: &Leaf<'_>, seen: &mut Seen) {
+        if bucket != Some(KEY) {
+            return;
+        }
+        for index in 0..leaf.len() {
+            // What cannot be read is found by the check, or is missing in the CRC.
+            let Ok(Some(entry)) = leaf.get(index) else { return };
+            let Some(at) = RevKey::parse(entry.key) else { return };
+            if self.0.at(&Record { at, value: entry.value }, seen).is_err() {
+                return;
+            }
+        }
     }
 }
 

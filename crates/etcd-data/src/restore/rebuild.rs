@@ -1,7 +1,7 @@
 //! A new database out of an old one: every record that is wanted, once, in order.
 //!
-//! Workers read and judge the records; this thread feeds them to the builder. Memory holds a few batches of about a
-//! mebibyte, or a few of the largest values.
+//! Workers read and judge the records; this thread feeds them to the builder. Memory holds a few batches of
+//! some hundred kibibytes, or a few of the largest values.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

@@ -1,4 +1,4 @@
-//! A connection that is read a little later where little comes at a time.
+//! The reading half of a connection, read a little later where little comes at a time.
 //!
 //! A member that is written to sends a watch each change by itself, as it happens. To wake for each costs more than the
 //! change: waiting for a moment lets a few of them come together. What comes in bulk, as a snapshot, is read at once.
@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 /// How much later. A change is sealed within seconds, and an answer takes about as long.
@@ -16,7 +16,7 @@ const MOMENT: Duration = Duration::from_millis(2);
 /// What comes at once is no little from so many bytes on.
 const BULK_BYTES: usize = 32 << 10;
 
-/// A stream whose reader lets little things gather.
+/// A stream that lets little things gather before they are read.
 pub(super) struct Gathering<S> {
     stream: S,
     /// Until when nothing is read, if little came before.
@@ -48,32 +48,6 @@ impl<S: AsyncRead + Unpin> AsyncRead for Gathering<S> {
             this.came = 0;
         }
         Poll::Ready(Ok(()))
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Gathering<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bytes)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
     }
 }
 

@@ -55,15 +55,14 @@ fn works(refloat: &Path, folder: &Path, made: &Made) -> Vec<Work> {
     let text = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
     let ours = |name, arguments: &[&str], output| Work::of(refloat, name, arguments, output);
     let (db, snapshot) = (path("db"), path("snapshot"));
-    let etcdutl = Version::V36.etcdutl().display().to_string();
     vec![
         Work::copy(folder.join("snapshot"), folder.join("copy")),
-        Work {
-            name: "etcdutl restore".into(),
-            program: etcdutl,
-            arguments: ["snapshot", "restore", &snapshot, "--data-dir", &path("theirs")].map(str::to_owned).to_vec(),
-            output: Some(folder.join("theirs")),
-        },
+        Work::of(
+            &Version::V36.etcdutl(),
+            "etcdutl restore",
+            &["snapshot", "restore", &snapshot, "--data-dir", &path("theirs")],
+            Some(folder.join("theirs")),
+        ),
         // The snapshot's own digest is one chain: no machine restores and proves it sooner than one core has made it.
         Work::of(Path::new("openssl"), "digest alone", &["dgst", "-sha256", &snapshot], None),
         ours("restore", &["restore", &snapshot, "--data-dir", &path("ours")], Some(folder.join("ours"))),

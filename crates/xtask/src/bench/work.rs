@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::ground;
 use super::measure::{self, Run};
 use crate::Result;
 
@@ -17,19 +18,22 @@ pub(crate) struct Work {
     pub(crate) arguments: Vec<String>,
     /// What it makes, and what is removed before each run and after it.
     pub(crate) output: Option<PathBuf>,
+    /// What it reads, which is in memory when it begins.
+    pub(crate) inputs: Vec<PathBuf>,
 }
 
 impl Work {
     /// `program` with `arguments`, which makes `output`.
     pub(crate) fn of(program: &Path, name: &str, arguments: &[&str], output: Option<PathBuf>) -> Self {
+        let inputs = arguments.iter().map(PathBuf::from).filter(|path| path.exists()).collect();
         let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
-        Self { name: name.into(), program: program.display().to_string(), arguments, output }
+        Self { name: name.into(), program: program.display().to_string(), arguments, output, inputs }
     }
 
     /// What everything is compared with: copying `from` to `to`, and making that last.
     pub(crate) fn copy(from: PathBuf, to: PathBuf) -> Self {
         let line = format!("cp --reflink=never {0} {1} && sync {1}", from.display(), to.display());
-        Self::of(Path::new("sh"), "cp + fsync", &["-c", &line], Some(to))
+        Self { inputs: vec![from], ..Self::of(Path::new("sh"), "cp + fsync", &["-c", &line], Some(to)) }
     }
 }
 
@@ -61,8 +65,7 @@ pub(crate) fn run_and_keep(work: &Work) -> Result<Run> {
     if let Some(output) = &work.output {
         remove(output)?;
     }
-    // What earlier runs left for the disk to do is not this one's.
-    rustix::fs::sync();
+    ground::level(&testkit::cache::root().join("bench"), &work.inputs)?;
     measure::run(&work.program, &work.arguments)
 }
 
