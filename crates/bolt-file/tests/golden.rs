@@ -10,12 +10,17 @@ use bolt_file::page::Leaf;
 use bolt_file::{BoltFile, check};
 use testkit::fixtures;
 
+/// The database of a data directory, which stays open when its name is gone.
+fn database(name: &str) -> BoltFile {
+    let folder = fixtures::data_dir(name);
+    let storage = File::open(folder.path().join("member/snap/db")).unwrap();
+    BoltFile::open(Arc::new(storage)).unwrap()
+}
+
 #[test]
 fn what_real_servers_wrote_has_no_findings() {
     for name in fixtures::DATA_DIRS {
-        let folder = fixtures::data_dir(name);
-        let storage = File::open(folder.path().join("member/snap/db")).unwrap();
-        let file = BoltFile::open(Arc::new(storage)).unwrap();
+        let file = database(name);
         for threads in [1, 2] {
             let report = check(&file, threads).unwrap();
             assert_eq!((report.findings, report.further), (vec![], 0), "{name}");
@@ -43,9 +48,7 @@ impl Witness for Noting {
 #[test]
 fn a_witness_sees_every_pair_of_every_bucket_once_and_in_order() {
     for name in fixtures::DATA_DIRS {
-        let folder = fixtures::data_dir(name);
-        let storage = File::open(folder.path().join("member/snap/db")).unwrap();
-        let file = BoltFile::open(Arc::new(storage)).unwrap();
+        let file = database(name);
         let mut expected = Vec::new();
         let mut buckets = file.root().cursor();
         let mut found = buckets.first().unwrap().map(|entry| entry.key.to_vec());

@@ -38,6 +38,8 @@ pub(crate) struct Elements<'a> {
     pub(crate) first: Option<&'a [u8]>,
     /// The pages that the elements lead to, in order.
     pub(crate) children: Vec<Child<'a>>,
+    /// The inline buckets that could be read, each with its name.
+    pub(crate) inline: Vec<(&'a [u8], Leaf<'a>)>,
     /// Whether an element could not be read, so that what it leads to is unknown.
     pub(crate) lost: bool,
 }
@@ -112,18 +114,6 @@ fn bucket<'a>(page: PageId, index: u32, name: &'a [u8], value: &'a [u8], depth: 
     }
 }
 
-/// The inline buckets on `leaf`, as far as they can be read, each with its name.
-pub(crate) fn inline_buckets<'a>(page: PageId, leaf: &Leaf<'a>) -> impl Iterator<Item = (&'a [u8], Leaf<'a>)> {
-    let leaf = *leaf;
-    (0..leaf.len()).filter_map(move |index| {
-        let entry = leaf.get(index).ok()?.filter(|entry| entry.is_bucket)?;
-        let Ok((Root::Inline(..), _)) = parse_bucket(entry.value, page, index as u32) else { return None };
-        let bytes = entry.value.get(BUCKET_HEADER_SIZE..)?;
-        let header = inline_header(bytes, page).ok()?;
-        Some((entry.key, Leaf::parse(page, header.count, bytes).ok()?))
-    })
-}
-
 /// Looks at the page inside the value at `index`.
 fn inline<'a>(page: PageId, index: u32, name: &'a [u8], bytes: &'a [u8], depth: usize, found: &mut Elements<'a>) {
     if depth >= MAX_DEPTH {
@@ -138,6 +128,7 @@ fn inline<'a>(page: PageId, index: u32, name: &'a [u8], bytes: &'a [u8], depth: 
             return found.take_in(index, name, inside);
         }
     };
+    found.inline.push((name, inner));
     let mut inside = leaf(page, &inner, Bounds::default(), depth);
     inside.statistics.inline_buckets += 1;
     if header.overflow > 0 {

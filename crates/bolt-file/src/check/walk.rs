@@ -67,7 +67,7 @@ pub(crate) fn walk<W: Witness>(
 ) -> Result<Found<W::Seen>, Error> {
     let shared = Shared { file, watched, used, witness };
     let spans = Spans { threads, waiting: Vec::new(), key_bytes: 0, take };
-    let mut walker = Walker::new(shared, Some(spans));
+    let mut walker = Walker::new(&shared, Some(spans));
     used.insert(PageId(0));
     used.insert(PageId(1));
     let meta = file.meta();
@@ -88,14 +88,6 @@ struct Shared<'f, W> {
     used: &'f PageSet,
     witness: &'f W,
 }
-
-impl<W> Clone for Shared<'_, W> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<W> Copy for Shared<'_, W> {}
 
 /// Where a reference to a page stands.
 #[derive(Debug, Clone, Copy)]
@@ -142,7 +134,7 @@ const MAX_BRANCH_BYTES: u64 = 5 * (MAX_KEY_SIZE as u64 + 16);
 const NAME_BYTES: usize = 256;
 
 struct Walker<'f, W: Witness> {
-    shared: Shared<'f, W>,
+    shared: &'f Shared<'f, W>,
     layout: Layout,
     reader: PageReader,
     found: Found<W::Seen>,
@@ -152,7 +144,7 @@ struct Walker<'f, W: Witness> {
 }
 
 impl<'f, W: Witness> Walker<'f, W> {
-    fn new(shared: Shared<'f, W>, spans: Option<Spans<'f, W::Seen>>) -> Self {
+    fn new(shared: &'f Shared<'f, W>, spans: Option<Spans<'f, W::Seen>>) -> Self {
         let (layout, reader) = (shared.file.layout(), shared.file.pages());
         Self { shared, layout, reader, found: Found::default(), bucket: None, spans }
     }
@@ -193,10 +185,8 @@ impl<'f, W: Witness> Walker<'f, W> {
         let own = |child: &Child<'_>| (child.index, child.page, self.bucket.is_none().then(|| name_of(child)));
         let buckets: Vec<_> = found.children.iter().map(own).collect();
         self.shared.witness.leaf(self.bucket.as_deref(), &leaf, &mut self.found.seen);
-        if self.bucket.is_none() {
-            for (name, inside) in elements::inline_buckets(place.page, &leaf) {
-                self.shared.witness.leaf(Some(name), &inside, &mut self.found.seen);
-            }
+        for (name, inside) in found.inline.iter().filter(|_| self.bucket.is_none()) {
+            self.shared.witness.leaf(Some(name), inside, &mut self.found.seen);
         }
 
         self.found.statistics.leaf_pages += 1;

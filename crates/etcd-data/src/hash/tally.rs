@@ -97,13 +97,16 @@ impl Tally {
     pub(crate) fn take(&mut self, seen: Seen) {
         self.all_early.join(seen.all_early);
         self.late.join(seen.late);
+        if !self.once {
+            return;
+        }
         for (key, piece) in seen.early {
             match self.places.entry(key) {
                 Entry::Vacant(place) => {
                     place.insert(self.pieces.len());
                     self.pieces.push(piece);
                 }
-                Entry::Occupied(_) => self.forget(),
+                Entry::Occupied(_) => return self.forget(),
             }
         }
         for key in seen.changed {

@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use bolt_file::Storage;
@@ -42,11 +41,6 @@ fn make(folder: &Path, bytes: u64) -> Result<Made> {
     let mut snapshot = File::options().append(true).open(folder.join("snapshot"))?;
     snapshot.write_all(&digest)?;
     snapshot.sync_all()?;
-    // The file is read once so that every measurement finds it in memory.
-    let mut buffer = vec![0; 1 << 20];
-    for offset in (0..len).step_by(buffer.len()) {
-        let _ = FileExt::read_at(&db, &mut buffer, offset)?;
-    }
     Ok(made)
 }
 
