@@ -156,13 +156,7 @@ impl Follower {
     /// by then. Nothing if it is time to stop.
     async fn wait_to_write(&mut self, orders: &mut mpsc::Receiver<Order>, stop: &mut Stop) -> (Option<Epoch>, Learned) {
         let enough = Stopper::default();
-        let meanwhile = self.meanwhile();
-        let capturing = async {
-            match meanwhile {
-                Some(meanwhile) => meanwhile.capture_meanwhile(enough.stop_signal()).await,
-                None => Learned::default(),
-            }
-        };
+        let capturing = self.meanwhile().capture_meanwhile(enough.stop_signal());
         let waiting = async {
             let is_there = self.wait_for_something_to_write(orders, stop).await;
             let epoch = match is_there {

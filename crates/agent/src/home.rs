@@ -27,6 +27,7 @@ use store::counting::Counting;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
+use crate::follow::spool::Spool;
 use memory::Memory;
 
 /// Where an archive is, and how it is read and written there.
@@ -202,14 +203,19 @@ impl Home {
         blocking(move || work(&home.open()?, &home)).await
     }
 
-    /// It for whoever cannot ask the store what new objects are encrypted with, and goes on after `before`: in the open, if
-    /// that is, and nobody is named to encrypt for. Nothing if that does not show.
-    pub fn going_on_after(&self, before: &Header) -> Option<Self> {
+    /// It for whoever cannot ask the store what new objects are encrypted with, and goes on where `spool` ends, with
+    /// `before`: with the same key, if that can be opened and is for just those who are named; in the open, if that is, and
+    /// nobody is named. Nothing if that does not show.
+    pub(crate) async fn going_on_after(&self, before: &Header, spool: &Spool) -> Option<Self> {
         if self.known_key().is_some() {
             return Some(self.clone());
         }
-        let is_open = before.encryption.is_none() && self.recipients.is_empty();
-        is_open.then(|| Self { archive_key: Arc::new(Mutex::new(Some(None))), ..self.clone() })
+        let archive_key = match &before.encryption {
+            None if self.recipients.is_empty() => None,
+            None => return None,
+            Some(encryption) => Some(self.key_kept_in(spool, encryption.archive_key).await?),
+        };
+        Some(Self { archive_key: Arc::new(Mutex::new(Some(archive_key))), ..self.clone() })
     }
 
     /// How its objects are written at `now`.
@@ -297,11 +303,14 @@ mod tests {
         assert!(home.writing(NOW).unwrap().archive_key.is_some());
 
         // Nor is it known to whoever goes on without the store.
+        let folder = tempfile::tempdir().unwrap();
+        let spool = Spool::open(&folder.path().join("spool")).unwrap();
         let plan = BasePlan { member: 1, etcd_cluster: 2, lineage: LineageId::new(NOW, 1), epoch: Epoch(3) };
         let in_the_open = plan.header(&home.cluster, NOW);
         let (without_key, nobody) = (Home::at(site.clone(), cluster.clone()), Home::at(self::site(&store), cluster));
-        assert!(without_key.going_on_after(&in_the_open).is_none());
-        assert!(nobody.going_on_after(&in_the_open).unwrap().writing(NOW).unwrap().archive_key.is_none());
+        assert!(without_key.going_on_after(&in_the_open, &spool).await.is_none());
+        let open = nobody.going_on_after(&in_the_open, &spool).await.unwrap();
+        assert!(open.writing(NOW).unwrap().archive_key.is_none());
 
         // Nor does anybody who was not told for whom go on with it in the open.
         let forgotten = Home::find(self::site(&store), NOW).await;

@@ -239,7 +239,7 @@ impl Archive {
             self.require_in_use(encryption.archive_key)?;
             let key = self.keys.archive_key(encryption.archive_key);
             let key = key.ok_or_else(|| damaged(source, ObjectError::NoKey { recipients: recipients.clone() }))?;
-            writing.archive_key = Some(WritingKey { key, recipients });
+            writing.archive_key = Some(WritingKey { key, recipients, lockbox: None });
         }
         Ok(writing)
     }

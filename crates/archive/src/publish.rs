@@ -94,7 +94,8 @@ pub fn make<W: Write>(
     writing: &Writing<'_>,
     fill: impl FnOnce(&mut ObjectWriter<W>) -> Result<(Closing, Option<Tables>), Error>,
 ) -> Result<Written, Error> {
-    let sealed = writing.archive_key.as_ref().map(|WritingKey { key, recipients }| key.data_key(recipients.clone()));
+    let sealed =
+        writing.archive_key.as_ref().map(|WritingKey { key, recipients, .. }| key.data_key(recipients.clone()));
     let (data_key, encryption) = sealed.unzip();
     let header = Header { encryption, ..header };
     let settings = WriteSettings { scratch: writing.scratch.into(), ..settings };

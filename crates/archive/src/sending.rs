@@ -165,9 +165,13 @@ pub(crate) struct Hashed {
 impl Hashed {
     pub(crate) fn add(&mut self, bytes: &[u8]) {
         self.size_bytes += bytes.len() as u64;
-        self.end.extend_from_slice(bytes);
-        let before_end = self.end.len().saturating_sub(FOOTER_BYTES);
-        self.body.update(self.end.drain(..before_end).as_slice());
+        // Of what was kept and what comes, all but the last.
+        let before_end = (self.end.len() + bytes.len()).saturating_sub(FOOTER_BYTES);
+        let of_kept = before_end.min(self.end.len());
+        self.body.update(self.end.drain(..of_kept).as_slice());
+        let (body, end) = bytes.split_at(before_end - of_kept);
+        self.body.update(body);
+        self.end.extend_from_slice(end);
     }
 
     /// The SHA-256 of everything.

@@ -83,7 +83,7 @@ fn new_full(archive: &Archive, world: &World) -> NewFull {
 fn make(world: &World, store: &Arc<dyn Store>, key: Option<&ArchiveKey>) -> Result<Made, Error> {
     let archive = open(world, store, Arc::new(NoKeys));
     let recipients = vec!["age:somebody".to_owned()];
-    let archive_key = key.cloned().map(|key| WritingKey { key, recipients });
+    let archive_key = key.cloned().map(|key| WritingKey { key, recipients, lockbox: None });
     let writing = Writing { now: moment(LAST), scratch: world.scratch.path(), archive_key };
     archive.make_full(&new_full(&archive, world), &writing)
 }

@@ -69,11 +69,37 @@ pub struct Uploader {
     put: Put,
     pieces: Pieces,
     /// What is not yet under way.
-    buffer: BytesMut,
+    next: Next,
     size_bytes: u64,
     begun: Option<Begun>,
     /// Whether somebody may go on with it, because its [`Progress`] was told.
     is_told: bool,
+}
+
+/// The bytes of the next part. What comes in one piece stays where it is; what comes in several is copied together.
+#[derive(Debug, Default)]
+struct Next {
+    whole: Bytes,
+    copied: BytesMut,
+}
+
+impl Next {
+    fn len(&self) -> usize {
+        self.whole.len() + self.copied.len()
+    }
+
+    fn add(&mut self, bytes: Bytes) {
+        if self.len() == 0 {
+            self.whole = bytes;
+        } else {
+            self.copied.extend_from_slice(&std::mem::take(&mut self.whole));
+            self.copied.extend_from_slice(&bytes);
+        }
+    }
+
+    fn take(&mut self) -> Bytes {
+        if self.whole.is_empty() { self.copied.split().freeze() } else { std::mem::take(&mut self.whole) }
+    }
 }
 
 #[derive(Debug)]
@@ -89,7 +115,7 @@ impl Uploader {
     /// Begins to write `key`. The store is asked for nothing before there is more than a piece.
     pub fn new(store: Arc<dyn Store>, key: Key, put: Put, pieces: Pieces) -> Self {
         let pieces = fitting(pieces, &*store);
-        Self { store, key, put, pieces, buffer: BytesMut::new(), size_bytes: 0, begun: None, is_told: false }
+        Self { store, key, put, pieces, next: Next::default(), size_bytes: 0, begun: None, is_told: false }
     }
 
     /// Goes on with what another has begun. What follows is written from [`Progress::offset`] on.
@@ -114,12 +140,12 @@ impl Uploader {
         while !bytes.is_empty() {
             let size = self.next_size();
             // A piece that fills up is sent when more follows: what is just one piece is put in one.
-            if self.buffer.len() == size {
-                let part = self.buffer.split().freeze();
+            if self.next.len() == size {
+                let part = self.next.take();
                 self.send(part).await?;
             }
-            let room = self.next_size().saturating_sub(self.buffer.len());
-            self.buffer.extend_from_slice(&bytes.split_to(room.min(bytes.len())));
+            let room = self.next_size().saturating_sub(self.next.len());
+            self.next.add(bytes.split_to(room.min(bytes.len())));
         }
         Ok(())
     }
@@ -127,7 +153,7 @@ impl Uploader {
     /// Makes the object of what was written. If that fails, what was written is given up, unless it may still be of use.
     pub async fn finish(mut self) -> Result<Written, StoreError> {
         let size_bytes = self.size_bytes;
-        let rest = std::mem::take(&mut self.buffer).freeze();
+        let rest = self.next.take();
         if self.begun.is_none() {
             let tag = self.store.put(&self.key, rest, &self.put).await?;
             return Ok(Written { tag, size_bytes });

@@ -28,26 +28,31 @@ pub(super) struct Learned {
 }
 
 impl Follower {
-    /// The one who captures while this one waits. Nothing if the spool does not tell where to go on, or it is not known how
-    /// new objects are encrypted.
-    pub(super) fn meanwhile(&self) -> Option<Self> {
-        let (end, _) = self.spool.end()?;
-        Some(Self {
+    /// The one who captures while this one waits.
+    pub(super) fn meanwhile(&self) -> Self {
+        Self {
             live: self.live.clone(),
-            home: self.home.going_on_after(&end.header)?,
+            home: self.home.clone(),
             spool: self.spool.clone(),
             rhythm: self.rhythm,
             replaces: false,
             right: self.right.clone(),
             wanted: self.wanted.clone(),
             progress: self.progress.meanwhile(),
-        })
+        }
     }
 
     /// Captures until it is told to stop; what is whole then is sealed. Another one who has begun to write is left to it.
-    pub(super) async fn capture_meanwhile(self, mut stop: Stop) -> Learned {
+    /// Nothing is captured if the spool does not tell where to go on, or it is not known how new objects are encrypted.
+    pub(super) async fn capture_meanwhile(mut self, mut stop: Stop) -> Learned {
         let mut learned = Learned::default();
         let Some((end, _)) = self.spool.end() else { return learned };
+        let home = tokio::select! {
+            home = self.home.going_on_after(&end.header, &self.spool) => home,
+            () = stop.told() => return learned,
+        };
+        let Some(home) = home else { return learned };
+        self.home = home;
         // At once, the right is got most often.
         let mut pause = PAUSE;
         loop {

@@ -4,12 +4,13 @@
 //! was seen while the store was away is sent when it is back, also by the next one. Nobody else on this machine may look:
 //! unless the archive is encrypted, what is in it is every key and value.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs::{self, File, TryLockError};
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use archive::encryption::{KeyId, Lockbox};
 use archive::header::Header;
 use archive::name::{DeltaName, Name};
 use archive::object::{WriteSettings, Written, read_header};
@@ -56,6 +57,8 @@ pub struct Spool {
 
 /// What is in the making is called so, and nothing else here is.
 const MAKING: &str = "making";
+/// The folder of lockboxes, as in an archive.
+const KEYS: &str = "keys";
 /// What the store has got last.
 const LAST: &str = "last";
 /// What cannot be delivered is kept here.
@@ -132,7 +135,22 @@ impl Spool {
             sealer: Sealer::start().map_err(scratch)?,
         };
         spool.tell(&spool.lock());
+        spool.forget_other_lockboxes();
         Ok(spool)
+    }
+
+    /// Removes lockboxes of keys that nothing here is encrypted with: who cannot open what it has written draws a key at
+    /// every start.
+    fn forget_other_lockboxes(&self) {
+        let headers = self.all().into_iter().chain(self.last().map(|(last, _)| last)).map(|sealed| sealed.header);
+        let used: BTreeSet<KeyId> = headers.filter_map(|header| Some(header.encryption?.archive_key)).collect();
+        for file in fs::read_dir(self.folder.join(KEYS)).into_iter().flatten().flatten() {
+            let name = Name::parse(&format!("{KEYS}/{}", file.file_name().display()));
+            if matches!(name, Some(Name::Lockbox(id)) if !used.contains(&id)) {
+                // It is small, and tells nobody anything who has not its key.
+                let _ = fs::remove_file(file.path());
+            }
+        }
     }
 
     /// Where it is.
@@ -207,10 +225,14 @@ impl Spool {
         let name = name_of(&header);
         let key = name.below("")?;
         let failed = |source| Error::Scratch { folder: self.folder.clone(), source };
+        if let Some(lockbox) = writing.archive_key.as_ref().and_then(|key| key.lockbox.as_ref()) {
+            self.keep_lockbox(lockbox)?;
+        }
         let making = self.folder.join(MAKING);
         let file = private_folder::create_file(&making).map_err(failed)?;
         let settings = WriteSettings { chunk_bytes: CHUNK_BYTES, ..WriteSettings::delta() };
         let written = make(BufWriter::new(&file), &key, header.clone(), settings, writing, |object| {
+            object.reserve(segment.size_bytes());
             for (at, value) in segment.records() {
                 object.push(at, value).map_err(|source| Error::Write { key: key.clone(), source })?;
             }
@@ -221,6 +243,19 @@ impl Spool {
         queue.push_back(Sealed { name, header, size_bytes: written.size_bytes });
         self.tell(&queue);
         Ok(written)
+    }
+
+    /// Keeps the lockbox of the key that a delta is encrypted with: whoever starts while the store is away goes on with
+    /// that key.
+    fn keep_lockbox(&self, lockbox: &Lockbox) -> Result<(), Error> {
+        let failed = |source| Error::Scratch { folder: self.folder.clone(), source };
+        let path = self.folder.join(Name::Lockbox(lockbox.id).below("")?.as_str());
+        let (making, bytes) = (self.folder.join(MAKING), lockbox.to_bytes());
+        if fs::read(&path).is_ok_and(|kept| kept == bytes) {
+            return Ok(());
+        }
+        let mut file = private_folder::create_file(&making).map_err(failed)?;
+        file.write_all(&bytes).and_then(|()| self.publish(&file, &making, &path)).map_err(failed)
     }
 
     fn publish(&self, file: &File, making: &Path, path: &Path) -> io::Result<()> {

@@ -5,12 +5,13 @@ use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use archive::Error;
-use archive::encryption::{Lockboxes, Recipient, WritingKey};
+use archive::encryption::{KeyId, Lockboxes, Recipient, WritingKey};
 use archive::error::in_one_line;
 use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use crate::follow::spool::Spool;
 use crate::home::Home;
 use crate::pen::Right;
 use crate::stop::Stop;
@@ -39,7 +40,7 @@ impl Home {
         let next = match found {
             Some((lockbox, _)) if lockbox.superseded.is_none() => {
                 // Who was added is to stand in the headers too.
-                WritingKey { key: current.key, recipients: lockbox.recipients() }
+                WritingKey { key: current.key, recipients: lockbox.recipients(), lockbox: Some(lockbox) }
             }
             retired => {
                 self.require().await?;
@@ -105,6 +106,14 @@ impl Home {
         Ok(key)
     }
 
+    /// The key with the lockbox `id` in `spool`, if new objects are to be encrypted with it.
+    pub(super) async fn key_kept_in(&self, spool: &Spool, id: KeyId) -> Option<WritingKey> {
+        let lockboxes = Lockboxes { store: &**spool.store(), ..self.lockboxes("") };
+        let key = lockboxes.to_go_on_with(id, &self.recipients).await;
+        key.inspect_err(|error| tracing::warn!(%error, "the key of what was sealed last cannot be gone on with"))
+            .ok()?
+    }
+
     fn lockboxes<'h>(&'h self, folder: &'h str) -> Lockboxes<'h> {
         Lockboxes { store: &*self.store, folder, cluster: &self.cluster, keyring: &self.keyring }
     }
@@ -120,10 +129,15 @@ mod tests {
     use std::path::{Path, PathBuf};
     use std::sync::Arc;
 
-    use archive::encryption::{KeyError, KeyId, Keyring, LocalKey};
+    use archive::encryption::{KeyError, Keyring, LocalKey};
+    use archive::{Closing, Epoch, Header, LineageId};
+    use etcd_data::Revision;
     use store::Memory;
 
     use super::*;
+    use crate::follow::base::BasePlan;
+    use crate::follow::live::Change;
+    use crate::follow::segment::Segment;
     use crate::home::Site;
 
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
@@ -188,6 +202,39 @@ mod tests {
         relock(&home, &site(&store, &[&a]), &[&a, &b]).await;
         let again = Home::find(site(&store, &[&a, &b]), NOW).await.unwrap();
         assert!(again.left_out().is_empty());
+    }
+
+    #[tokio::test]
+    async fn the_key_of_what_was_delivered_is_gone_on_with_while_the_store_is_away_by_whoever_it_is_for() {
+        let (store, folder) = (Arc::new(Memory::new()), tempfile::tempdir().unwrap());
+        let [a, b] = [1, 2].map(|byte| key_file(folder.path(), byte));
+        let home = Home::find(site(&store, &[&a]), NOW).await.unwrap();
+        let (id, _) = written_with(&home);
+        let plan = BasePlan { member: 1, etcd_cluster: 2, lineage: LineageId::new(NOW, 1), epoch: Epoch(3) };
+        let header = Header { from: Revision(5), to: Revision(5), ..plan.header(&home.cluster, NOW) };
+        let mut segment = Segment::default();
+        segment.push(&Change { key: "k".into(), revision: Revision(5), put: None }, 0, NOW);
+        let place = folder.path().join("spool");
+        let spool = Spool::open(&place).unwrap();
+        spool.seal(header, &segment, Closing::default(), &home.writing(NOW).unwrap()).unwrap();
+
+        let (kept, _) = Spool::end(&spool).unwrap();
+        let away = Arc::new(Memory::new());
+        let goes_on = async |files: &[&Path]| {
+            Home::at(site(&away, files), home.cluster.clone()).going_on_after(&kept.header, &spool).await
+        };
+        assert_eq!(written_with(&goes_on(&[&a]).await.unwrap()).0, id);
+        for others in [&[&*b][..], &[&a, &b], &[]] {
+            assert!(goes_on(others).await.is_none(), "{others:?}");
+        }
+
+        // It is kept as long as something here is encrypted with it.
+        let lockbox = place.join(format!("keys/{id}.json"));
+        assert!(lockbox.exists());
+        spool.remove(&kept).unwrap();
+        drop(spool);
+        drop(Spool::open(&place).unwrap());
+        assert!(!lockbox.exists());
     }
 
     #[tokio::test]

@@ -20,8 +20,10 @@
 mod cluster;
 
 use std::env;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -32,6 +34,7 @@ use agent::follow::{Follower, Rhythm};
 use agent::home::{Home, Site};
 use agent::pen::Pen;
 use agent::stop::Stopper;
+use archive::encryption::{Keyring, LocalKey, Recipient};
 use archive::fence::{Candidate, Instance, Terms};
 use archive::plan::{PlanError, Target, Wanted};
 use archive::point::At;
@@ -51,11 +54,6 @@ const SEEDS: u64 = 30;
 /// What never takes so long.
 const SOON: Duration = Duration::from_secs(30);
 
-/// The archive that everything is about.
-fn prod(store: Arc<dyn Store>, scratch: &Path) -> Site {
-    Site { cluster: Some("prod".into()), ..Site::open_to_all(store, scratch) }
-}
-
 /// An agent that runs.
 struct Running {
     orders: mpsc::Sender<Order>,
@@ -72,6 +70,8 @@ struct World {
     /// What lies between it and each agent.
     faulty: [Arc<FaultyStore>; 2],
     folder: tempfile::TempDir,
+    /// What the archive is encrypted with, if it is.
+    key: Option<PathBuf>,
     agents: [Option<Running>; 2],
     started: u32,
     /// What was acknowledged: in which history, up to where, and what the cluster was then.
@@ -89,21 +89,48 @@ impl World {
             memory,
             faulty,
             folder: tempfile::tempdir().unwrap(),
+            key: None,
             agents: [None, None],
             started: 0,
             acknowledged: Vec::new(),
         }
     }
 
+    /// Whose archive is encrypted.
+    fn encrypted(mut self) -> Self {
+        let path = self.folder.path().join("key");
+        std::fs::write(&path, "5a".repeat(32)).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        self.key = Some(path);
+        self
+    }
+
     /// One whose first agent runs, and has delivered a full and a delta.
     async fn with_a_delta(seed: u64) -> Self {
-        let mut world = Self::new(seed);
+        Self::new(seed).after_a_delta().await
+    }
+
+    async fn after_a_delta(mut self) -> Self {
         for _ in 0..2 {
-            world.cluster.write(20);
-            world.begin(0).await;
-            world.seal(SOON).await.unwrap();
+            self.cluster.write(20);
+            self.begin(0).await;
+            self.seal(SOON).await.unwrap();
         }
-        world
+        self
+    }
+
+    /// The archive that everything is about, in `store`.
+    fn site(&self, store: &Arc<dyn Store>) -> Site {
+        let mut keyring = Keyring::new();
+        self.key.iter().for_each(|path| keyring.add_key_file(path).unwrap());
+        let recipients = self.key.iter().map(|path| Recipient::KeyFile(LocalKey::read(path).unwrap())).collect();
+        let open = Site::open_to_all(Arc::clone(store), self.folder.path());
+        Site { cluster: Some("prod".into()), keyring: Arc::new(keyring), recipients, ..open }
+    }
+
+    /// It, as somebody sees it whom no fault is in the way of.
+    async fn home(&self) -> Home {
+        Home::find(self.site(&self.memory), Timestamp::now()).await.unwrap()
     }
 
     async fn start(&mut self, which: usize) {
@@ -119,7 +146,7 @@ impl World {
         let store: Arc<dyn Store> =
             Arc::new(Retrying::new(Arc::clone(&self.faulty[which]) as Arc<dyn Store>, patience));
         let scratch = self.folder.path();
-        let (site, spools) = (prod(store, scratch), scratch.join(format!("spool-{which}")));
+        let (site, spools) = (self.site(&store), scratch.join(format!("spool-{which}")));
         let Ok(home) = Home::find_or_recall(site, &spools, Timestamp::now()).await else { return };
         // One that was killed may still be busy with it.
         let Ok(spool) = Spool::open(&home.spool(&spools)) else { return };
@@ -219,7 +246,7 @@ impl World {
     }
 
     async fn newest_full(&self) -> Revision {
-        let home = Home::find(prod(Arc::clone(&self.memory), self.folder.path()), Timestamp::now()).await.unwrap();
+        let home = self.home().await;
         let newest = home.with(|archive, _| {
             let fulls = archive.catalogue().histories.iter().flat_map(History::fulls);
             Ok(fulls.filter_map(|full| full.to).max())
@@ -229,7 +256,7 @@ impl World {
 
     /// Compares every revision since the first full.
     async fn require_all_in_one_history(&self) {
-        let home = Home::find(prod(Arc::clone(&self.memory), self.folder.path()), Timestamp::now()).await.unwrap();
+        let home = self.home().await;
         let (truth, current) = (self.cluster.truth(), self.cluster.current());
         let compared = home.with(move |archive, home| {
             for revision in 21..=current {
@@ -318,7 +345,7 @@ impl World {
 
     /// Compares what the archive offers with the cluster. Gives how many points were compared.
     async fn compare(&mut self) -> usize {
-        let home = Home::find(prod(Arc::clone(&self.memory), self.folder.path()), Timestamp::now()).await.unwrap();
+        let home = self.home().await;
         let acknowledged = std::mem::take(&mut self.acknowledged);
         let (truth, current) = (self.cluster.truth(), self.cluster.current());
         let drawn: Vec<i64> = (0..30).map(|_| self.random.random_range(1..=current)).collect();
@@ -393,7 +420,8 @@ fn same(
 }
 
 async fn run(seed: u64) -> (usize, u64) {
-    let mut world = World::new(seed);
+    let world = World::new(seed);
+    let mut world = if seed % 3 == 1 { world.encrypted() } else { world };
     world.cluster.write(1);
     world.start(0).await;
     let turns = world.random.random_range(30..90);
@@ -495,7 +523,7 @@ async fn what_was_sealed_before_another_one_took_over_comes_to_its_lineage() {
     }
     world.cluster.write(1);
     world.seal(SOON).await.unwrap();
-    let home = Home::find(prod(Arc::clone(&world.memory), world.folder.path()), Timestamp::now()).await.unwrap();
+    let home = world.home().await;
     let found = home.with(move |archive, home| {
         let wanted = Wanted { lineage: Some(lineage), target: Target::Latest };
         same(archive, &home.scratch, &wanted, &At::Revision(last), &truth)
@@ -506,8 +534,9 @@ async fn what_was_sealed_before_another_one_took_over_comes_to_its_lineage() {
 /// It goes on where it was, by what its spool tells: what etcd compacts before the store is back is seen all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_captured_before_the_store_is_back_follows_on_the_archive() {
-    for undelivered in [0, 30] {
-        let mut world = World::with_a_delta(3).await;
+    for (undelivered, is_encrypted) in [(0, false), (30, false), (0, true), (30, true)] {
+        let world = World::new(3);
+        let mut world = if is_encrypted { world.encrypted() } else { world }.after_a_delta().await;
         let lineage = world.lineage_of(0);
         world.faulty[0].cut_off(true);
         if undelivered > 0 {
@@ -525,7 +554,7 @@ async fn what_is_captured_before_the_store_is_back_follows_on_the_archive() {
         world.faulty[0].cut_off(false);
         world.cluster.write(1);
         world.seal(SOON).await.unwrap();
-        assert_eq!(world.lineage_of(0), lineage, "{undelivered}: the history goes on");
+        assert_eq!(world.lineage_of(0), lineage, "{undelivered}, encrypted {is_encrypted}: the history goes on");
         world.require_all_in_one_history().await;
     }
 }

@@ -93,6 +93,11 @@ impl ChunkBuilder {
         Self { values: Vec::with_capacity(self.values.len()), ..Self::default() }
     }
 
+    /// Makes room for values of `bytes` in all.
+    pub(crate) fn reserve(&mut self, bytes: usize) {
+        self.values.reserve(bytes);
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.flags.is_empty()
     }

@@ -7,6 +7,8 @@
 //! | varint | only where how is 1: the length of the frame                       |
 //! | ...    | n bytes, the frame, or the byte; nothing where n is 0              |
 
+use std::io::Cursor;
+
 use crate::fields::{Fault, Fields, put_number};
 
 const PLAIN: u8 = 0;
@@ -17,6 +19,8 @@ const REPEATED: u8 = 2;
 const WINDOW_LOG: u32 = 25;
 /// Below this a frame's own head costs more than it saves.
 const WORTH_COMPRESSING: usize = 24;
+/// What comes before a frame, at the most.
+const HEAD_BYTES: usize = 1 + 2 * 10;
 /// What is believed of a length before the bytes are there.
 const BELIEVED_BYTES: usize = 16 << 20;
 
@@ -52,22 +56,36 @@ impl Packer {
                 out.push(byte);
                 return Ok(());
             }
-            None if bytes.len() >= WORTH_COMPRESSING => {
-                let frame = self.zstd.compress(bytes)?;
-                if frame.len() + 2 < bytes.len() {
-                    out.push(ZSTD);
-                    put_number(out, bytes.len() as u64);
-                    put_number(out, frame.len() as u64);
-                    out.extend_from_slice(&frame);
-                    return Ok(());
-                }
-            }
+            None if bytes.len() >= WORTH_COMPRESSING && self.compress(bytes, out)? => return Ok(()),
             None => {}
         }
         out.push(PLAIN);
         put_number(out, bytes.len() as u64);
         out.extend_from_slice(bytes);
         Ok(())
+    }
+
+    /// Appends a frame of `bytes`, if that is shorter. It is made where it will be, after as much room as what comes
+    /// before it can take: a large one is not copied from elsewhere.
+    fn compress(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> std::io::Result<bool> {
+        let begin = out.len();
+        let from = begin + HEAD_BYTES;
+        out.resize(from, 0);
+        out.reserve(zstd::zstd_safe::compress_bound(bytes.len()));
+        let mut place = Cursor::new(&mut *out);
+        place.set_position(from as u64);
+        let frame_bytes = self.zstd.compress_to_buffer(bytes, &mut place)?;
+        let is_shorter = frame_bytes + 2 < bytes.len();
+        let mut head = Vec::with_capacity(HEAD_BYTES);
+        if is_shorter {
+            head.push(ZSTD);
+            put_number(&mut head, bytes.len() as u64);
+            put_number(&mut head, frame_bytes as u64);
+            out.splice(begin..from, head);
+        } else {
+            out.truncate(begin);
+        }
+        Ok(is_shorter)
     }
 }
 

@@ -156,6 +156,7 @@ fn shapes(edits: &[u8]) -> Result<Vec<Shape>, Fault> {
 /// One record, but for the bytes of its key and its value.
 struct Row {
     at: RevKey,
+    /// The place of the state of its key.
     key: u32,
     numbers: Numbers,
     value: RowValue,
@@ -172,9 +173,9 @@ enum RowValue {
 }
 
 /// What is known of a key while records pass by.
-#[derive(Default)]
 struct State {
-    seen: bool,
+    /// Which key it is.
+    rank: u32,
     numbers: Option<Numbers>,
     value: Value,
     shape: Option<u32>,
@@ -218,9 +219,12 @@ struct Walk<'a> {
     last: Option<RevKey>,
     last_rank: u32,
     last_lease: i64,
-    /// The key of each record so far.
+    /// The place of the state of each record's key so far.
     keys: Vec<u32>,
+    /// What is known of each key so far, in the order in which they came: neighbours in memory are used together.
     states: Vec<State>,
+    /// Whether a key has come, by its rank.
+    seen: Vec<bool>,
     scratch: Vec<u8>,
 }
 
@@ -248,7 +252,8 @@ impl<'a> Walk<'a> {
             last_rank: (keys as u32).wrapping_sub(1),
             last_lease: 0,
             keys: Vec::with_capacity(chunk.flags.len()),
-            states: std::iter::repeat_with(State::default).take(keys).collect(),
+            states: Vec::with_capacity(keys),
+            seen: vec![false; keys],
             scratch: Vec::new(),
         }
     }
@@ -316,15 +321,16 @@ impl<'a> Walk<'a> {
             let key = self.keys.len().checked_sub(back).and_then(|index| self.keys.get(index)).copied();
             return key.filter(|&key| key != NO_KEY).ok_or(NO_SUCH_KEY);
         }
-        let count = self.states.len() as u64;
+        let count = self.seen.len() as u64;
         let step = u64::from(planes(&mut self.ranks)?);
         let rank = (u64::from(self.last_rank) + 1 + step).checked_rem(count).ok_or(NO_SUCH_KEY)?;
         self.last_rank = rank as u32;
-        let state = self.states.get_mut(rank as usize).ok_or(NO_SUCH_KEY)?;
-        if std::mem::replace(&mut state.seen, true) {
+        let seen = self.seen.get_mut(rank as usize).ok_or(NO_SUCH_KEY)?;
+        if std::mem::replace(seen, true) {
             return Err(Fault("a key has two first records"));
         }
-        Ok(self.last_rank)
+        self.states.push(State { rank: self.last_rank, numbers: None, value: Value::None, shape: None });
+        Ok(self.states.len() as u32 - 1)
     }
 
     fn numbers(&mut self, flags: u8, at: RevKey, key: u32) -> Result<Numbers, Fault> {
@@ -380,7 +386,8 @@ impl<'a> Walk<'a> {
             RowValue::Edited(_) => self.states.get(row.key as usize).map_or(&[][..], |state| state.value.bytes(values)),
         };
         let Numbers { create, modified, version, lease } = row.numbers;
-        let key = self.chunk.keys.get(row.key as usize).unwrap_or_default();
+        let rank = self.states.get(row.key as usize).map(|state| state.rank);
+        let key = rank.and_then(|rank| self.chunk.keys.get(rank as usize)).unwrap_or_default();
         encoded.clear();
         let record = KeyValue { key, create_revision: create, mod_revision: modified, version, value, lease };
         record.encode(encoded);
@@ -414,7 +421,7 @@ impl<'a> Walk<'a> {
         let columns = [&self.revisions, &self.creates, &self.mods, &self.versions, &self.leases, &self.sizes];
         let columns = columns.into_iter().chain([&self.forms, &self.comes, &self.values]);
         columns.chain(&self.back).chain(&self.ranks).try_for_each(Fields::end)?;
-        if self.states.iter().all(|state| state.seen) { Ok(()) } else { Err(Fault("a key has no record")) }
+        if self.seen.iter().all(|&seen| seen) { Ok(()) } else { Err(Fault("a key has no record")) }
     }
 }
 

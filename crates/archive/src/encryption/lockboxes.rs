@@ -38,6 +38,8 @@ pub struct WritingKey {
     pub key: ArchiveKey,
     /// Who can open it, for the headers.
     pub recipients: Vec<String>,
+    /// It as it lies in the archive, if that was looked at.
+    pub lockbox: Option<Lockbox>,
 }
 
 /// What becomes of a lockbox when the recipients are changed.
@@ -98,16 +100,30 @@ impl Lockboxes<'_> {
         }
         found.sort_by_key(|(lockbox, _)| lockbox.created);
         for (lockbox, _) in found.iter().rev() {
-            let fits =
-                lockbox.superseded.is_none() && lockbox.recipients().into_iter().collect::<BTreeSet<_>>() == wanted;
-            if !fits {
-                continue;
-            }
-            if let Ok(Opened { key, is_ours: true }) = self.keyring.open(self.cluster, lockbox).await {
-                return Ok(WritingKey { key, recipients: lockbox.recipients() });
+            if let Some(key) = self.key_in(lockbox, &wanted).await {
+                return Ok(key);
             }
         }
         self.draw(recipients, now).await
+    }
+
+    /// The archive key `id`, to go on with for those of `recipients` who were not taken away. Nothing if there is no lockbox
+    /// of it here, or it is none that new objects for just them are written with.
+    pub async fn to_go_on_with(&self, id: KeyId, recipients: &[Recipient]) -> Result<Option<WritingKey>, Error> {
+        let Some((lockbox, _)) = self.read(id).await? else { return Ok(None) };
+        let mut wanted = names(recipients);
+        wanted.retain(|name| !lockbox.taken.contains(name));
+        Ok(self.key_in(&lockbox, &wanted).await)
+    }
+
+    /// The key in `lockbox`, if it is locked for just the `wanted` and is ours for sure.
+    async fn key_in(&self, lockbox: &Lockbox, wanted: &BTreeSet<String>) -> Option<WritingKey> {
+        let recipients = lockbox.recipients();
+        if lockbox.superseded.is_some() || recipients.iter().collect::<BTreeSet<_>>() != wanted.iter().collect() {
+            return None;
+        }
+        let opened = self.keyring.open(self.cluster, lockbox).await.ok()?;
+        opened.is_ours.then(|| WritingKey { key: opened.key, recipients, lockbox: Some(lockbox.clone()) })
     }
 
     /// Draws a new archive key for `recipients`.
@@ -121,7 +137,7 @@ impl Lockboxes<'_> {
             put => drop(put?),
         }
         self.keyring.keep(&key);
-        Ok(WritingKey { key, recipients: lockbox.recipients() })
+        Ok(WritingKey { key, recipients: lockbox.recipients(), lockbox: Some(lockbox) })
     }
 
     /// Those who were taken away: who writes leaves them out until they are let in again.

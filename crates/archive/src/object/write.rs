@@ -187,6 +187,11 @@ impl<W: Write> ObjectWriter<W> {
         })
     }
 
+    /// Makes room for records of `bytes` in all, so that what gathers them need not grow to it.
+    pub fn reserve(&mut self, bytes: usize) {
+        self.builder.reserve(bytes.min(self.settings.chunk_bytes));
+    }
+
     /// Adds a record, encoded as in the `key` bucket. Records come in the order of their revisions.
     pub fn push(&mut self, at: RevKey, value: &[u8]) -> Result<(), WriteError> {
         self.check_next(at, at)?;

@@ -93,7 +93,7 @@ impl Writer {
 
     fn writing(&self, now: i64) -> Writing<'_> {
         let recipients = vec!["age:somebody".to_owned()];
-        let key = self.key.clone().map(|key| WritingKey { key, recipients });
+        let key = self.key.clone().map(|key| WritingKey { key, recipients, lockbox: None });
         Writing { now: moment(now), scratch: self.world.scratch.path(), archive_key: key }
     }
 

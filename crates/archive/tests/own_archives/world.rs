@@ -153,7 +153,7 @@ impl World {
 
     pub(crate) fn writing(&self, revision: i64) -> Writing<'_> {
         let key = self.archive_key.clone();
-        let archive_key = key.map(|key| WritingKey { key, recipients: vec!["somebody".into()] });
+        let archive_key = key.map(|key| WritingKey { key, recipients: vec!["somebody".into()], lockbox: None });
         Writing { now: moment(revision), scratch: self.scratch.path(), archive_key }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use jiff::Timestamp;
+use rustix::buffer::spare_capacity;
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, ResolveFlags};
-use rustix::io::Errno;
+use rustix::io::{Errno, pread};
 use sha2::{Digest, Sha256};
 
 use crate::error::Fault;
@@ -110,13 +111,17 @@ impl Place {
         let range = clip(&range, size)?;
         let len =
             usize::try_from(range.end - range.start).map_err(|_| Fault::Invalid("the range is too long".into()))?;
-        let mut bytes = vec![0; len];
-        match file.read_exact_at(&mut bytes, range.start) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                Err(Fault::Nonsense("the file became shorter while it was read".into()))
+        let mut bytes = Vec::with_capacity(len);
+        while bytes.len() < len {
+            let at = range.start + bytes.len() as u64;
+            match pread(&file, spare_capacity(&mut bytes), at) {
+                Ok(0) => return Err(Fault::Nonsense("the file became shorter while it was read".into())),
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(Fault::of_disk(error.into())),
             }
-            other => other.map(|()| bytes.into()).map_err(Fault::of_disk),
         }
+        bytes.truncate(len);
+        Ok(bytes.into())
     }
 
     pub(super) fn head(&self, key: &Key) -> Result<Info, Fault> {
