@@ -217,8 +217,10 @@ mod tests {
         let place = folder.path().join("spool");
         let spool = Spool::open(&place).unwrap();
         spool.seal(header, &segment, Closing::default(), &home.writing(NOW).unwrap()).unwrap();
+        drop(spool);
 
-        let (kept, _) = Spool::end(&spool).unwrap();
+        let spool = Spool::open(&place).unwrap();
+        let (kept, _) = spool.end().unwrap();
         let away = Arc::new(Memory::new());
         let goes_on = async |files: &[&Path]| {
             Home::at(site(&away, files), home.cluster.clone()).going_on_after(&kept.header, &spool).await

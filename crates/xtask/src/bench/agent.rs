@@ -4,6 +4,7 @@
 //! The agent is the released program, in a process of its own; the etcd beside it does not fsync, so that a disk
 //! that is shared by both has less of a part in the figures. What is printed are the rows of `docs/performance.md`.
 
+mod beside;
 mod capture;
 mod deltas;
 mod etcd;
@@ -44,6 +45,8 @@ struct Bench {
     length: Length,
     /// The program that is measured.
     refloat: PathBuf,
+    /// An etcdbrctl that follows the same at the same time, to be compared with.
+    beside: Option<PathBuf>,
 }
 
 /// Measures one thing, and prints what came out.
@@ -57,9 +60,11 @@ pub(crate) fn agent(arguments: &[&str], refloat: PathBuf) -> Result<()> {
         ("latency", latency::measure),
         ("serving", serving::measure),
     ];
-    let (mut length, mut wanted) = (Length::Usual, None);
-    for &argument in arguments {
+    let (mut length, mut wanted, mut beside) = (Length::Usual, None, None);
+    let mut arguments = arguments.iter().copied();
+    while let Some(argument) = arguments.next() {
         match argument {
+            "--beside" => beside = Some(arguments.next().ok_or("--beside which etcdbrctl?")?.into()),
             "--short" => length = Length::Short,
             "--long" => length = Length::Long,
             part => wanted = Some(part),
@@ -69,7 +74,7 @@ pub(crate) fn agent(arguments: &[&str], refloat: PathBuf) -> Result<()> {
     if meant.is_empty() {
         return Err("the parts are capture, memory, latency and serving".into());
     }
-    let bench = Bench { length, refloat };
+    let bench = Bench { length, refloat, beside };
     meant.iter().try_for_each(|(_, measure)| measure(&bench))
 }
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::super::archive::{bytes_of, scratch};
 use super::super::w1::W1;
+use super::beside::{Etcdbrctl, Theirs};
 use super::etcd::Followed;
 use super::follower::Follower;
 use super::load::Replay;
@@ -36,6 +37,7 @@ fn run(bench: &Bench, work: W1, name: &str, arguments: &[&str]) -> Result<()> {
     let archive = folder.path();
     let follower = Follower::start(&bench.refloat, &followed.url(), archive, arguments, &[])?;
     sealed(&follower, archive, followed.revision()?)?;
+    let beside = bench.beside.as_deref().map(|program| Etcdbrctl::start(program, &followed.url())).transpose()?;
     // What it does right after its full is not what is measured.
     std::thread::sleep(Duration::from_secs(3));
     follower.forget_peak()?;
@@ -45,18 +47,33 @@ fn run(bench: &Bench, work: W1, name: &str, arguments: &[&str]) -> Result<()> {
     sealed(&follower, archive, followed.revision()?)?;
     let (cpu, peak) = (follower.cpu()? - cpu, follower.peak_mib()?);
     let bytes = bytes_of(archive, "/delta/0/")? as f64;
-    // The peer's figures are those of all of W1.
-    let part = work.operations as f64 / W1::STANDARD.operations as f64;
+    let theirs = match beside {
+        Some(beside) => beside.until(followed.revision()?)?,
+        None => published(work.operations as f64 / W1::STANDARD.operations as f64),
+    };
     say(&format!(
         "| {name} | {} | {:.0} | {cpu:.1} | {:.2} | {:.1} | {:.2} | {peak:.0} | {:.2} |",
         written.changes,
         written.changes as f64 / seconds,
-        cpu / part / peer::CPU_SECONDS,
+        cpu / theirs.cpu_seconds,
         bytes / 1e6,
-        bytes / part / peer::DELTA_BYTES,
-        peak / peer::PEAK_MIB,
+        bytes / theirs.delta_bytes,
+        peak / theirs.peak_mib,
     ));
+    if bench.beside.is_some() {
+        let Theirs { cpu_seconds, delta_bytes, peak_mib } = theirs;
+        let megabytes = delta_bytes / 1e6;
+        say(&format!(
+            "| etcdbrctl, beside it | {} | | {cpu_seconds:.1} | 1 | {megabytes:.1} | 1 | {peak_mib:.0} | 1 |",
+            written.changes
+        ));
+    }
     Ok(())
+}
+
+/// What it took elsewhere for a `part` of W1.
+fn published(part: f64) -> Theirs {
+    Theirs { cpu_seconds: peer::CPU_SECONDS * part, delta_bytes: peer::DELTA_BYTES * part, peak_mib: peer::PEAK_MIB }
 }
 
 /// Waits until `archive` reaches `revision`; what the follower said belongs to the failure.

@@ -40,20 +40,12 @@ impl Follower {
 
     /// Seconds of processor time so far, the system's included.
     pub(super) fn cpu(&self) -> Result<f64> {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // The name, which may hold anything, is in parentheses.
-        let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
-        let mut times = fields.split_whitespace().skip(11).map(str::parse::<u64>);
-        let (user, system) = (times.next().ok_or("no user time")??, times.next().ok_or("no system time")??);
-        Ok((user + system) as f64 / TICKS_PER_SECOND)
+        cpu_of(&self.child)
     }
 
     /// The peak of its resident memory so far, in MiB.
     pub(super) fn peak_mib(&self) -> Result<f64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("it has ended")?;
-        let kib: f64 = peak.trim().trim_end_matches("kB").trim().parse()?;
-        Ok(kib / 1024.0)
+        peak_mib_of(&self.child)
     }
 
     /// Forgets the peak so far.
@@ -65,6 +57,24 @@ impl Follower {
     pub(super) fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
+}
+
+/// Seconds of processor time of a process so far, the system's included.
+pub(super) fn cpu_of(child: &Child) -> Result<f64> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", child.id()))?;
+    // The name, which may hold anything, is in parentheses.
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let mut times = fields.split_whitespace().skip(11).map(str::parse::<u64>);
+    let (user, system) = (times.next().ok_or("no user time")??, times.next().ok_or("no system time")??);
+    Ok((user + system) as f64 / TICKS_PER_SECOND)
+}
+
+/// The peak of a process's resident memory so far, in MiB.
+pub(super) fn peak_mib_of(child: &Child) -> Result<f64> {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id()))?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("it has ended")?;
+    let kib: f64 = peak.trim().trim_end_matches("kB").trim().parse()?;
+    Ok(kib / 1024.0)
 }
 
 impl Drop for Follower {
