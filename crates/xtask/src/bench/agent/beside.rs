@@ -31,7 +31,7 @@ pub(super) struct Theirs {
 
 /// How long it may take for its full, and for the last of its deltas.
 const WITHIN: Duration = Duration::from_secs(120);
-/// As operators of etcd set it: a delta every ten seconds or ten mebibytes, and no full but the first.
+/// Ours, not anybody's defaults: a delta every ten seconds or ten mebibytes, with gzip, and no full but the first.
 const SETTINGS: [&str; 6] = [
     "--delta-snapshot-period=10s",
     "--delta-snapshot-memory-limit=10485760",
