@@ -1,21 +1,19 @@
 //! etcdbrctl, while it follows the same etcd at the same time: what one machine takes in one hour says little of another
 //! hour, and of another machine.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use tempfile::TempDir;
-
-use super::follower::{cpu_of, peak_mib_of};
+use super::super::archive::{bytes_of, scratch};
+use super::follower::Follower;
 use crate::Result;
 
-/// The program, while it runs. Killed when it is dropped.
+/// The program, while it runs.
 pub(super) struct Etcdbrctl {
-    child: Child,
-    folder: TempDir,
-    /// Its processor time when it had its full.
+    follower: Follower,
+    /// Its processor time when it was through with its full.
     before: f64,
 }
 
@@ -31,6 +29,9 @@ pub(super) struct Theirs {
 
 /// How long it may take for its full, and for the last of its deltas.
 const WITHIN: Duration = Duration::from_secs(120);
+/// Whoever takes nearly no processor time for so long has nothing to do.
+const STILL: Duration = Duration::from_secs(1);
+const NEARLY_NONE: f64 = 0.05;
 /// Ours, not anybody's defaults: a delta every ten seconds or ten mebibytes, with gzip, and no full but the first.
 const SETTINGS: [&str; 6] = [
     "--delta-snapshot-period=10s",
@@ -42,50 +43,46 @@ const SETTINGS: [&str; 6] = [
 ];
 
 impl Etcdbrctl {
-    /// Starts `program` for the etcd at `url`, and waits until it has taken its full.
+    /// Starts `program` for the etcd at `url`, and waits until it is through with its full, whose file is there before all
+    /// of it is.
     pub(super) fn start(program: &Path, url: &str) -> Result<Self> {
-        let folder = super::super::archive::scratch()?;
-        let log = File::create(folder.path().join("log"))?;
+        let folder = scratch()?;
         let mut command = Command::new(program);
         command.args(["snapshot", "--endpoints", url, "--storage-provider=Local", "--store-container=store"]);
         command.arg("--compress-snapshots").args(SETTINGS).arg("--snapstore-temp-directory").arg(folder.path());
         // It keeps local stores below the home of its user.
         command.env("HOME", folder.path()).current_dir(folder.path());
-        let child = command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;
-        let mut theirs = Self { child, folder, before: 0.0 };
+        let mut theirs = Self { follower: Follower::run(&mut command, folder)?, before: 0.0 };
         theirs.wait(|name| name.starts_with("Full-"))?;
-        theirs.before = cpu_of(&theirs.child)?;
+        loop {
+            theirs.before = theirs.follower.cpu()?;
+            std::thread::sleep(STILL);
+            if theirs.follower.cpu()? - theirs.before < NEARLY_NONE {
+                break;
+            }
+        }
+        theirs.follower.forget_peak()?;
         Ok(theirs)
     }
 
     /// What it has taken since its full, when it has stored everything up to `revision`.
     pub(super) fn until(&self, revision: i64) -> Result<Theirs> {
         self.wait(|name| last_revision(name).is_some_and(|last| last >= revision))?;
-        let stored = files_below(self.folder.path());
-        let deltas = stored.iter().filter(|path| last_revision(&name_of(path)).is_some());
-        let delta_bytes = deltas.filter_map(|path| Some(path.metadata().ok()?.len())).sum::<u64>() as f64;
-        let cpu_seconds = cpu_of(&self.child)? - self.before;
-        Ok(Theirs { cpu_seconds, delta_bytes, peak_mib: peak_mib_of(&self.child)? })
+        let delta_bytes = bytes_of(self.follower.folder(), "/Incr-")? as f64;
+        let cpu_seconds = self.follower.cpu()? - self.before;
+        Ok(Theirs { cpu_seconds, delta_bytes, peak_mib: self.follower.peak_mib()? })
     }
 
     fn wait(&self, is_it: impl Fn(&str) -> bool) -> Result<()> {
         let until = Instant::now() + WITHIN;
-        while !files_below(self.folder.path()).iter().any(|path| is_it(&name_of(path))) {
+        while !files_below(self.follower.folder()).iter().any(|path| is_it(&name_of(path))) {
             if Instant::now() > until {
-                let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+                let log = self.follower.log();
                 return Err(format!("etcdbrctl did not come so far in {} s:\n{log}", WITHIN.as_secs()).into());
             }
             std::thread::sleep(Duration::from_millis(50));
         }
         Ok(())
-    }
-}
-
-impl Drop for Etcdbrctl {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -1,4 +1,4 @@
-//! The agent that is measured: a process of its own.
+//! A program that follows etcd and is measured, the agent or another: a process of its own.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -28,24 +28,42 @@ impl Follower {
         environment: &[(&str, &str)],
     ) -> Result<Self> {
         let folder = super::super::archive::scratch()?;
-        let log = File::create(folder.path().join("log"))?;
         let mut command = Command::new(refloat);
         command.arg("agent").arg(archive).args(["--endpoints", url, "--listen", "127.0.0.1:0"]).args(arguments);
         command.arg("--scratch").arg(folder.path()).envs(environment.iter().copied());
         // Not where agents of this machine remember whose archive is at the same place.
         command.arg("--spool").arg(folder.path().join("spool"));
+        Self::run(&mut command, folder)
+    }
+
+    /// Runs `command`, whose files are in `folder`.
+    pub(super) fn run(command: &mut Command, folder: TempDir) -> Result<Self> {
+        let log = File::create(folder.path().join("log"))?;
         let child = command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;
         Ok(Self { child, folder })
     }
 
+    /// Where its files are.
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// Seconds of processor time so far, the system's included.
     pub(super) fn cpu(&self) -> Result<f64> {
-        cpu_of(&self.child)
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        // The name, which may hold anything, is in parentheses.
+        let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+        let mut times = fields.split_whitespace().skip(11).map(str::parse::<u64>);
+        let (user, system) = (times.next().ok_or("no user time")??, times.next().ok_or("no system time")??);
+        Ok((user + system) as f64 / TICKS_PER_SECOND)
     }
 
     /// The peak of its resident memory so far, in MiB.
     pub(super) fn peak_mib(&self) -> Result<f64> {
-        peak_mib_of(&self.child)
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("it has ended")?;
+        let kib: f64 = peak.trim().trim_end_matches("kB").trim().parse()?;
+        Ok(kib / 1024.0)
     }
 
     /// Forgets the peak so far.
@@ -57,24 +75,6 @@ impl Follower {
     pub(super) fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
-}
-
-/// Seconds of processor time of a process so far, the system's included.
-pub(super) fn cpu_of(child: &Child) -> Result<f64> {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", child.id()))?;
-    // The name, which may hold anything, is in parentheses.
-    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
-    let mut times = fields.split_whitespace().skip(11).map(str::parse::<u64>);
-    let (user, system) = (times.next().ok_or("no user time")??, times.next().ok_or("no system time")??);
-    Ok((user + system) as f64 / TICKS_PER_SECOND)
-}
-
-/// The peak of a process's resident memory so far, in MiB.
-pub(super) fn peak_mib_of(child: &Child) -> Result<f64> {
-    let status = fs::read_to_string(format!("/proc/{}/status", child.id()))?;
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("it has ended")?;
-    let kib: f64 = peak.trim().trim_end_matches("kB").trim().parse()?;
-    Ok(kib / 1024.0)
 }
 
 impl Drop for Follower {
