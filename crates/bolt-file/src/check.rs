@@ -4,6 +4,8 @@
 //! the file together: meta pages, every page that they lead to, every key and its order, which pages are used once,
 //! twice or never, and the free list. A sound file has no findings; bytes after its last page are none either.
 //!
+//! [`rising`] checks a file while it is written, and stops at the first finding.
+//!
 //! Memory is two bits per page of the file as it is, a window per thread, and a bounded number of findings. Every
 //! page is read once, or twice where pages are found to be used twice, to learn by whom.
 
@@ -12,6 +14,7 @@ mod finding;
 mod freelist;
 mod metas;
 mod page_set;
+pub mod rising;
 mod statistics;
 mod walk;
 
@@ -20,7 +23,7 @@ pub use statistics::Statistics;
 
 use crate::error::{Error, Fault};
 use crate::file::BoltFile;
-use crate::page::{Leaf, PageId};
+use crate::page::PageId;
 
 use finding::Findings;
 use page_set::PageSet;
@@ -49,44 +52,15 @@ impl Report {
     }
 }
 
-/// Who looks at the leaves of a file while they are checked, so that they need not be read once more.
-pub trait Witness: Sync {
-    /// What it makes of neighbouring leaves.
-    type Seen: Default + Send;
-
-    /// Looks at a leaf, which need not be sound, of the top bucket called `bucket` or of what is nested in that; of none
-    /// where the names of the buckets are. The leaves of a bucket of a sound file come in the order of their keys.
-    fn leaf(&self, bucket: Option<&[u8]>, leaf: &Leaf<'_>, seen: &mut Self::Seen);
-}
-
-/// Nobody looks.
-struct Nobody;
-
-impl Witness for Nobody {
-    type Seen = ();
-
-    fn leaf(&self, _: Option<&[u8]>, _: &Leaf<'_>, (): &mut ()) {}
-}
-
 /// Checks all that the newest commit of `file` consists of, with `threads` workers.
 ///
 /// Fails only if the bytes cannot be read, or if the file changes meanwhile.
 pub fn check(file: &BoltFile, threads: usize) -> Result<Report, Error> {
-    check_before(file, threads, &Nobody, |()| {})
-}
-
-/// Like [`check`], with a `witness`. What it makes of the leaves reaches `take` in their order.
-pub fn check_before<W: Witness>(
-    file: &BoltFile,
-    threads: usize,
-    witness: &W,
-    mut take: impl FnMut(W::Seen),
-) -> Result<Report, Error> {
     let mut findings = Findings::default();
     metas::check(file, &mut findings)?;
 
     let used = pages_of(file)?;
-    let mut found = walk(file, threads, &[], &used, witness, &mut take)?;
+    let mut found = walk(file, threads, &[], &used)?;
     findings.merge(std::mem::take(&mut found.findings));
     name_users(file, threads, &found.doubled, &mut findings)?;
 
@@ -112,7 +86,7 @@ fn name_users(file: &BoltFile, threads: usize, doubled: &[PageId], findings: &mu
     let mut doubled = doubled.to_vec();
     doubled.sort_unstable();
     doubled.dedup();
-    let mut users = walk(file, threads, &doubled, &pages_of(file)?, &Nobody, &mut |()| {})?.users;
+    let mut users = walk(file, threads, &doubled, &pages_of(file)?)?.users;
     users.sort_unstable();
     for page in doubled {
         let by = users.iter().filter(|(used, _)| *used == page).map(|&(_, user)| user).take(NAMED_USERS).collect();

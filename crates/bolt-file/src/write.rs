@@ -136,14 +136,17 @@ impl<S: Sink> BucketBuilder<'_, S> {
         Ok(())
     }
 
-    /// Writes what is left of the bucket.
-    pub fn finish(self) -> Result<(), WriteError> {
-        let value = match self.inline_leaf() {
-            Some(leaf) => bucket_value(PageId(0), &leaf),
-            None => bucket_value(self.tree.finish(&mut self.builder.pages)?, &[]),
+    /// Writes what is left of the bucket. Returns the last page of it, which is its root, if it has pages of its own.
+    pub fn finish(self) -> Result<Option<PageId>, WriteError> {
+        let (root, value) = match self.inline_leaf() {
+            Some(leaf) => (None, bucket_value(PageId(0), &leaf)),
+            None => {
+                let root = self.tree.finish(&mut self.builder.pages)?;
+                (Some(root), bucket_value(root, &[]))
+            }
         };
         self.builder.buckets.insert(self.name, Some(value));
-        Ok(())
+        Ok(root)
     }
 
     /// The bucket as one leaf inside the element that names it, if bbolt would keep it there: as long as it takes

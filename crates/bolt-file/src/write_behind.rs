@@ -44,6 +44,8 @@ pub struct WriteBehind {
     thread: Option<JoinHandle<()>>,
     /// Where the last byte so far ends.
     end: u64,
+    /// Where the last byte ends that was written and told of.
+    readable_bytes: u64,
     reserved_bytes: u64,
 }
 
@@ -64,7 +66,7 @@ impl WriteBehind {
         let thread = Some(thread::Builder::new().name("write-behind".into()).spawn(run)?);
         let spare = (1..BUFFERS).map(|_| Buffer::new()).collect::<io::Result<_>>()?;
         let (filling, full) = (Buffer::new()?, Some(full));
-        Ok(Self { file, filling, spare, full, written, thread, end: 0, reserved_bytes: 0 })
+        Ok(Self { file, filling, spare, full, written, thread, end: 0, readable_bytes: 0, reserved_bytes: 0 })
     }
 
     /// Reserves room for `bytes`, the size that the file will have at the most, or will about have. Fails if there is
@@ -82,12 +84,21 @@ impl WriteBehind {
         }
     }
 
-    /// Returns when everything written so far can be read from the file, though a crash may take it back.
+    /// How far the file can be read by now, though a crash may take that back. Holds for what is written one behind the
+    /// other.
+    pub fn readable_bytes(&mut self) -> io::Result<u64> {
+        while let Ok(written) = self.written.try_recv() {
+            self.retire(written?);
+        }
+        Ok(self.readable_bytes)
+    }
+
+    /// Returns when everything written so far can be read from the file.
     pub fn flush(&mut self) -> io::Result<()> {
         self.hand_over()?;
         while self.spare.len() < BUFFERS - 1 {
-            let buffer = self.take_back()?;
-            self.spare.push(buffer);
+            let written = self.take_back()?;
+            self.retire(written);
         }
         Ok(())
     }
@@ -97,13 +108,21 @@ impl WriteBehind {
         if self.filling.bytes.is_empty() {
             return Ok(());
         }
-        let empty = match self.spare.pop() {
-            Some(buffer) => buffer,
-            None => self.take_back()?,
-        };
+        if self.spare.is_empty() {
+            let written = self.take_back()?;
+            self.retire(written);
+        }
+        let empty = self.spare.pop().ok_or(io::ErrorKind::Other)?;
         let gathered = mem::replace(&mut self.filling, empty);
         let sent = self.full.as_ref().is_some_and(|full| full.send(gathered).is_ok());
         if sent { Ok(()) } else { Err(self.failure()) }
+    }
+
+    /// Makes use of a buffer again that has been written.
+    fn retire(&mut self, mut written: Buffer) {
+        self.readable_bytes = self.readable_bytes.max(written.end());
+        written.bytes.clear();
+        self.spare.push(written);
     }
 
     /// Waits for a buffer that has been written.
@@ -189,10 +208,9 @@ impl Writer {
         }
     }
 
-    fn write(&mut self, mut buffer: Buffer) -> io::Result<Buffer> {
+    fn write(&mut self, buffer: Buffer) -> io::Result<Buffer> {
         self.file.write_all_at(&buffer.bytes, buffer.offset)?;
         self.write_back(buffer.end());
-        buffer.bytes.clear();
         Ok(buffer)
     }
 

@@ -13,8 +13,8 @@ use crate::restore::build::{beside_digest, create_database, no_space, require_no
 use crate::restore::disk::{Disk, RealDisk};
 use crate::restore::new_file::publish_file;
 use crate::restore::options::DigestRule;
-use crate::restore::proof::{Expected, prove};
-use crate::restore::rebuild::{Contents, rebuild};
+use crate::restore::proof::Expected;
+use crate::restore::rebuild::{Contents, Rebuilt, rebuild};
 use crate::restore::{Progress, RestoreError, Step};
 use crate::revision::Revision;
 use crate::view::Horizon;
@@ -87,10 +87,10 @@ fn write_snapshot(
 ) -> Result<Exported, RestoreError> {
     let Subject { source, compact, at, anchored } = subject;
     let page_size = source.page_size();
-    let contents = Contents { source, up_to: at, survivors: None, page_size };
+    let contents = Contents { source, up_to: at, survivors: None, page_size, compact };
     let mut file = create_database(disk, contents, path)?;
     let tables = |_: &_| Ok(source.tables().clone());
-    let (copied, tables, built) =
+    let Rebuilt { copied, tables, built, read_back } =
         rebuild(contents, tables, &mut *file, path, progress).map_err(|error| no_space(error, disk, contents, path))?;
     require_no_hole(at, compact, copied.last)?;
 
@@ -100,7 +100,7 @@ fn write_snapshot(
     let digest_and_hash = || {
         std::thread::scope(|scope| {
             let digest = scope.spawn(|| digest_of(path, built.size_bytes));
-            let hash = prove(path, &expected)?;
+            let hash = read_back.require(path, &expected)?;
             let digest = digest.join().unwrap_or_else(|_| Err(io::Error::other("the thread that hashes ended")));
             Ok((digest.map_err(|source| RestoreError::Io { action: "reading", path: path.into(), source })?, hash))
         })

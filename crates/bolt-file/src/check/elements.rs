@@ -38,8 +38,6 @@ pub(crate) struct Elements<'a> {
     pub(crate) first: Option<&'a [u8]>,
     /// The pages that the elements lead to, in order.
     pub(crate) children: Vec<Child<'a>>,
-    /// The inline buckets that could be read, each with its name.
-    pub(crate) inline: Vec<(&'a [u8], Leaf<'a>)>,
     /// Whether an element could not be read, so that what it leads to is unknown.
     pub(crate) lost: bool,
 }
@@ -128,7 +126,6 @@ fn inline<'a>(page: PageId, index: u32, name: &'a [u8], bytes: &'a [u8], depth: 
             return found.take_in(index, name, inside);
         }
     };
-    found.inline.push((name, inner));
     let mut inside = leaf(page, &inner, Bounds::default(), depth);
     inside.statistics.inline_buckets += 1;
     if header.overflow > 0 {
@@ -141,6 +138,22 @@ fn inline<'a>(page: PageId, index: u32, name: &'a [u8], bytes: &'a [u8], depth: 
 }
 
 impl<'a> Elements<'a> {
+    /// What is wrong with how much room they take on `bytes`, which is the page and its overflow.
+    pub(crate) fn packing(&self, bytes: &[u8], page_size: u64) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        // Older versions take one page more than they need where the elements fill the last one.
+        let needed = self.used / page_size + 1;
+        let pages = bytes.len() as u64 / page_size;
+        if pages > needed {
+            problems.push(Problem::OverflowTooLong { pages: pages - needed });
+        }
+        let slack = bytes.get(self.used as usize..).unwrap_or_default();
+        if slack.iter().fold(0, |all, byte| all | byte) != 0 {
+            problems.push(Problem::Slack { from: self.used });
+        }
+        problems
+    }
+
     fn lose(&mut self, fault: Fault) {
         self.problems.push(fault.into());
         self.lost = true;

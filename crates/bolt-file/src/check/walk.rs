@@ -14,7 +14,6 @@ use crate::page::{Branch, Leaf, MAX_KEY_SIZE, PageHeader, PageId, PageKind};
 use crate::reader::{Layout, PageReader};
 use crate::scan::{in_order, neighbours};
 
-use super::Witness;
 use super::elements::{self, Bounds, Child, Elements};
 use super::finding::{Finding, Findings, KEPT, Problem};
 use super::page_set::PageSet;
@@ -22,7 +21,7 @@ use super::statistics::Statistics;
 
 /// What a walk found.
 #[derive(Default)]
-pub(crate) struct Found<P> {
+pub(crate) struct Found {
     pub(crate) findings: Findings,
     pub(crate) statistics: Statistics,
     /// Pages that a second reference was met to, some of them.
@@ -33,19 +32,16 @@ pub(crate) struct Found<P> {
     pub(crate) freelist: Option<PageHeader>,
     /// Whether a page could not be followed, so that more may be in use than was reached.
     pub(crate) lost: bool,
-    /// What the witness made of the leaves, as far as it was not handed over.
-    seen: P,
 }
 
-impl<P> Found<P> {
-    /// Takes over what `other` found, and returns what the witness made of it.
-    fn merge(&mut self, other: Self) -> P {
+impl Found {
+    /// Takes over what `other` found.
+    fn merge(&mut self, other: Self) {
         self.findings.merge(other.findings);
         self.statistics.add(other.statistics);
         extend(&mut self.doubled, other.doubled);
         extend(&mut self.users, other.users);
         self.lost |= other.lost;
-        other.seen
     }
 }
 
@@ -55,18 +51,11 @@ fn extend<T>(list: &mut Vec<T>, more: impl IntoIterator<Item = T>) {
     list.extend(more.into_iter().take(room));
 }
 
-/// Walks `file` with `threads` workers, lets `witness` see the leaves, and hands what it makes of them to `take`; who
-/// uses the `watched` pages, which are sorted, is noted. The pages in use go into `used`, which is empty.
-pub(crate) fn walk<W: Witness>(
-    file: &BoltFile,
-    threads: usize,
-    watched: &[PageId],
-    used: &PageSet,
-    witness: &W,
-    take: &mut dyn FnMut(W::Seen),
-) -> Result<Found<W::Seen>, Error> {
-    let shared = Shared { file, watched, used, witness };
-    let spans = Spans { threads, waiting: Vec::new(), key_bytes: 0, take };
+/// Walks `file` with `threads` workers, and notes who uses the `watched` pages, which are sorted. The pages in use go
+/// into `used`, which is empty.
+pub(crate) fn walk(file: &BoltFile, threads: usize, watched: &[PageId], used: &PageSet) -> Result<Found, Error> {
+    let shared = Shared { file, watched, used };
+    let spans = Spans { threads, waiting: Vec::new(), key_bytes: 0 };
     let mut walker = Walker::new(&shared, Some(spans));
     used.insert(PageId(0));
     used.insert(PageId(1));
@@ -82,11 +71,10 @@ pub(crate) fn walk<W: Witness>(
     Ok(walker.found)
 }
 
-struct Shared<'f, W> {
+struct Shared<'f> {
     file: &'f BoltFile,
     watched: &'f [PageId],
     used: &'f PageSet,
-    witness: &'f W,
 }
 
 /// Where a reference to a page stands.
@@ -116,12 +104,10 @@ struct Span {
 }
 
 /// Subtrees that wait for workers.
-struct Spans<'f, P> {
+struct Spans {
     threads: usize,
     waiting: Vec<Span>,
     key_bytes: usize,
-    /// Takes what the witness made of them.
-    take: &'f mut dyn FnMut(P),
 }
 
 /// Spans in a batch: many more than there are cores, and few enough to forget their keys soon.
@@ -133,18 +119,18 @@ const MAX_BRANCH_BYTES: u64 = 5 * (MAX_KEY_SIZE as u64 + 16);
 /// What is kept of a bucket's name.
 const NAME_BYTES: usize = 256;
 
-struct Walker<'f, W: Witness> {
-    shared: &'f Shared<'f, W>,
+struct Walker<'f> {
+    shared: &'f Shared<'f>,
     layout: Layout,
     reader: PageReader,
-    found: Found<W::Seen>,
+    found: Found,
     bucket: Option<Arc<[u8]>>,
     /// Where subtrees are handed on; who does not have it walks alone.
-    spans: Option<Spans<'f, W::Seen>>,
+    spans: Option<Spans>,
 }
 
-impl<'f, W: Witness> Walker<'f, W> {
-    fn new(shared: &'f Shared<'f, W>, spans: Option<Spans<'f, W::Seen>>) -> Self {
+impl<'f> Walker<'f> {
+    fn new(shared: &'f Shared<'f>, spans: Option<Spans>) -> Self {
         let (layout, reader) = (shared.file.layout(), shared.file.pages());
         Self { shared, layout, reader, found: Found::default(), bucket: None, spans }
     }
@@ -179,15 +165,11 @@ impl<'f, W: Witness> Walker<'f, W> {
             }
         };
         let found = elements::leaf(place.page, &leaf, place.bounds, place.depth);
-        let judged = Judged::new(place, &found, bytes, self.layout.page_size);
+        let judged = Judged::new(place, &found, bytes, self.layout.page_size.into());
         let below_branch = place.bounds.first.is_some();
         // The names must outlive the reader's window.
         let own = |child: &Child<'_>| (child.index, child.page, self.bucket.is_none().then(|| name_of(child)));
         let buckets: Vec<_> = found.children.iter().map(own).collect();
-        self.shared.witness.leaf(self.bucket.as_deref(), &leaf, &mut self.found.seen);
-        for (name, inside) in found.inline.iter().filter(|_| self.bucket.is_none()) {
-            self.shared.witness.leaf(Some(name), inside, &mut self.found.seen);
-        }
 
         self.found.statistics.leaf_pages += 1;
         self.found.statistics.leaf_bytes += found.used;
@@ -220,7 +202,7 @@ impl<'f, W: Witness> Walker<'f, W> {
             }
         };
         let found = elements::branch(&branch, place.bounds);
-        let judged = Judged::new(place, &found, &bytes, self.layout.page_size);
+        let judged = Judged::new(place, &found, &bytes, self.layout.page_size.into());
         self.found.statistics.branch_pages += 1;
         self.found.statistics.branch_bytes += found.used;
         self.take(place, found.problems, found.statistics, found.lost, judged);
@@ -412,8 +394,6 @@ impl<'f, W: Witness> Walker<'f, W> {
         let batch = std::mem::take(&mut spans.waiting);
         spans.key_bytes = 0;
         let (shared, found) = (self.shared, &mut self.found);
-        // Leaves that this thread met by itself came before those that waited.
-        (spans.take)(std::mem::take(&mut found.seen));
         in_order(
             &batch,
             spans.threads,
@@ -426,7 +406,7 @@ impl<'f, W: Witness> Walker<'f, W> {
                 Ok(())
             },
             |part| {
-                (spans.take)(found.merge(part));
+                found.merge(part);
                 Ok(ControlFlow::Continue(()))
             },
         )
@@ -440,22 +420,10 @@ struct Judged {
 }
 
 impl Judged {
-    fn new(place: Place<'_>, found: &Elements<'_>, bytes: &[u8], page_size: u32) -> Self {
+    fn new(place: Place<'_>, found: &Elements<'_>, bytes: &[u8], page_size: u64) -> Self {
         let separates = found.first.is_none() || place.bounds.first.is_none_or(|first| found.first == Some(first));
         let on_parent = (!separates).then_some(Problem::Separator { index: place.by.index, child: place.page });
-
-        let mut on_page = Vec::new();
-        // Older versions take one page more than they need where the elements fill the last one.
-        let needed = found.used / u64::from(page_size) + 1;
-        let pages = bytes.len() as u64 / u64::from(page_size);
-        if pages > needed {
-            on_page.push(Problem::OverflowTooLong { pages: pages - needed });
-        }
-        let slack = bytes.get(found.used as usize..).unwrap_or_default();
-        if slack.iter().fold(0, |all, byte| all | byte) != 0 {
-            on_page.push(Problem::Slack { from: found.used });
-        }
-        Self { on_page, on_parent }
+        Self { on_page: found.packing(bytes, page_size), on_parent }
     }
 }
 

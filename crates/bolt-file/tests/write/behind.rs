@@ -96,3 +96,29 @@ fn more_than_the_disk_holds_is_refused_and_none_of_it_taken() {
     assert_eq!(sink.reserve(1 << 60).unwrap_err().kind(), io::ErrorKind::StorageFull);
     assert_eq!(fs::metadata(&path).unwrap().blocks(), 0);
 }
+
+#[test]
+fn what_is_said_to_be_readable_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    let mut sink = WriteBehind::new(File::create(&path).unwrap()).unwrap();
+    let mut expected = Vec::new();
+    let mut readable_before = 0;
+    for number in 0..4000usize {
+        let bytes = vec![number as u8; number % 3000];
+        sink.write_all_at(&bytes, expected.len() as u64).unwrap();
+        expected.extend(bytes);
+        let readable = sink.readable_bytes().unwrap() as usize;
+        assert!((readable_before..=expected.len()).contains(&readable));
+        if readable > readable_before {
+            assert!(fs::read(&path).unwrap()[..readable] == expected[..readable]);
+            readable_before = readable;
+        }
+    }
+    sink.flush().unwrap();
+    assert_eq!(sink.readable_bytes().unwrap(), expected.len() as u64);
+    // What is written at the beginning at last takes nothing back.
+    sink.write_all_at(b"meta", 0).unwrap();
+    sink.flush().unwrap();
+    assert_eq!(sink.readable_bytes().unwrap(), expected.len() as u64);
+}

@@ -6,4 +6,5 @@ mod behind;
 mod crash;
 mod edges;
 mod model;
+mod rising;
 mod strict;

@@ -10,9 +10,9 @@ use proptest::prelude::*;
 
 use crate::strict::{self, Pairs};
 
-type Buckets = BTreeMap<Vec<u8>, BTreeMap<Vec<u8>, Vec<u8>>>;
+pub(crate) type Buckets = BTreeMap<Vec<u8>, BTreeMap<Vec<u8>, Vec<u8>>>;
 
-fn build(page_size: u32, buckets: &Buckets) -> Vec<u8> {
+pub(crate) fn build(page_size: u32, buckets: &Buckets) -> Vec<u8> {
     let mut file = Vec::new();
     let mut builder = Builder::create(&mut file, Options { page_size, ..Options::default() }).unwrap();
     // Against their order, which must not matter.
@@ -51,7 +51,7 @@ fn bytes(least: usize, long: usize) -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-fn buckets() -> impl Strategy<Value = Buckets> {
+pub(crate) fn buckets() -> impl Strategy<Value = Buckets> {
     let pairs = prop_oneof![
         btree_map(bytes(1, 32768), bytes(0, 100_000), 0..8),
         btree_map(bytes(1, 2000), bytes(0, 20_000), 0..400),

@@ -13,8 +13,8 @@ use super::new_tables::new_tables;
 use super::options::DigestRule;
 use super::plan::{History, Plan};
 use super::progress::{Progress, Step};
-use super::proof::{Expected, SourceAt, prove};
-use super::rebuild::{Contents, estimate, rebuild};
+use super::proof::{Expected, SourceAt};
+use super::rebuild::{Contents, Copied, Rebuilt, estimate, rebuild};
 use crate::anchor::Anchored;
 use crate::compaction::{Rules, Survivors};
 use crate::database::Database;
@@ -95,11 +95,11 @@ fn write_database(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Built, RestoreError> {
     let survivors = survivors(source, plan, progress)?;
-    let contents = Contents { source, up_to: plan.revision, survivors: survivors.as_ref(), page_size: plan.page_size };
+    let contents = contents(source, plan, survivors.as_ref());
     let mut file = create_database(disk, contents, path)?;
 
-    let tables = |copied: &super::rebuild::Copied| new_tables(plan, source.tables(), &copied.missing_leases);
-    let (copied, tables, built) =
+    let tables = |copied: &Copied| new_tables(plan, source.tables(), &copied.missing_leases);
+    let Rebuilt { copied, tables, built, read_back } =
         rebuild(contents, tables, &mut *file, path, progress).map_err(|error| no_space(error, disk, contents, path))?;
     require_no_hole(plan.revision, Horizon::of(source)?.compact, copied.last)?;
 
@@ -112,8 +112,14 @@ fn write_database(
         anchored: plan.anchor.map(|anchor| Anchored { source: source.clone(), anchor }),
     };
     progress(Progress { step: Step::Proving, done_bytes: 0, of_bytes: built.size_bytes });
-    let hash = synced(&mut *file, path, || prove(path, &expected))?;
+    let hash = synced(&mut *file, path, || read_back.require(path, &expected))?;
     Ok(Built { hash, records: copied.records, size_bytes: built.size_bytes, missing_leases: copied.missing_leases })
+}
+
+/// What of `source` goes into the new database.
+fn contents<'a>(source: &'a Database, plan: &Plan, survivors: Option<&'a Survivors>) -> Contents<'a> {
+    let (up_to, page_size, compact) = (plan.revision, plan.page_size, plan.compact_revision);
+    Contents { source, up_to, survivors, page_size, compact }
 }
 
 /// What is left of the history that goes into the new database; nothing if that is all.
@@ -189,7 +195,7 @@ pub(crate) fn no_space_for(error: RestoreError, disk: &dyn Disk, source: &Databa
     let Some(folder) = folder.filter(|_| is_full) else { return error };
     let needed = || {
         let survivors = survivors(source, plan, &mut |_| {})?;
-        estimate(Contents { source, up_to: plan.revision, survivors: survivors.as_ref(), page_size: plan.page_size })
+        estimate(contents(source, plan, survivors.as_ref()))
     };
     let Ok(database_bytes) = needed() else { return error };
     // What was built is gone by now.
@@ -207,7 +213,7 @@ pub(crate) fn require_no_hole(
     if last >= asked { Ok(()) } else { Err(RestoreError::Hole { missing: last.next(), last }) }
 }
 
-/// Syncs `file`, at `path`, and meanwhile lets `prove` read it back.
+/// Syncs `file`, at `path`, and meanwhile lets `prove` say what is known of it.
 pub(crate) fn synced<T>(
     file: &mut dyn NewFile,
     path: &Path,

@@ -43,6 +43,9 @@ pub trait NewFile: Sink + Send {
     /// Reserves room for `bytes`, the most that will be written. Fails if there is none.
     fn reserve(&mut self, bytes: u64) -> io::Result<()>;
 
+    /// How far it can be read back by now, as long as it is written one behind the other.
+    fn readable_bytes(&mut self) -> io::Result<u64>;
+
     /// Returns when everything written so far can be read back.
     fn flush(&mut self) -> io::Result<()>;
 
@@ -126,6 +129,10 @@ impl Sink for RealFile {
 impl NewFile for RealFile {
     fn reserve(&mut self, bytes: u64) -> io::Result<()> {
         self.written.reserve(bytes)
+    }
+
+    fn readable_bytes(&mut self) -> io::Result<u64> {
+        self.written.readable_bytes()
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -1,13 +1,16 @@
-//! Reading back what was written, as a server would read it, and comparing it with what it was made from.
+//! Reading back what was written, soon after it was, and comparing it with what it was made from.
 
 use std::fs::File;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 
-use bolt_file::BoltFile;
-use bolt_file::check::{Report, Witness, check, check_before};
+use bolt_file::check::rising::{Rising, Unsound};
+use bolt_file::file::Root;
 use bolt_file::page::Leaf;
-use bolt_file::scan::cores;
+use bolt_file::scan::{Direction, KeyRange, SpanReader};
+use bolt_file::{BoltFile, Bucket, PageId};
 
 use super::error::RestoreError;
 use crate::anchor::Anchored;
@@ -45,69 +48,153 @@ pub(crate) struct SourceAt<'a> {
     pub(crate) compact: Option<Revision>,
 }
 
-/// Proves that the database at `path` is as `expected`: sound in every page, and the same key space. Returns what a
-/// server answers to HashKV.
-pub(crate) fn prove(path: &Path, expected: &Expected<'_>) -> Result<HashKv, RestoreError> {
-    let file = open(path)?;
-    let look = Look::new(expected.compact);
-    let mut tally = Tally::new(&look);
-    let report = check_before(&file, cores(), &KeySpace(look), |seen| tally.take(seen));
-    require_sound(&report.map_err(Error::from)?)?;
-    let database = Database::open(file)?;
-    require(*database.tables() == expected.tables, || "its tables are others".into())?;
-    let horizon = Horizon::of(&database)?;
-    let wanted = Horizon { compact: expected.compact, current: expected.current };
-    require(horizon == wanted, || format!("it begins at {horizon:?}, not {wanted:?}"))?;
-
-    require(tally.all() == expected.records, || "its records are others".into())?;
-    let found = match tally.hash() {
-        Some(hash) => HashKv { hash, revision: horizon.current, compact_revision: horizon.compact },
-        None => hash_kv(&database, None, None)?,
-    };
-    if let Some(SourceAt { source, at, compact }) = expected.same_hash {
-        let source = hash_kv(source, Some(at), compact)?;
-        require(found.hash == source.hash, || format!("its HashKV is {}, the source's {}", found.hash, source.hash))?;
-    }
-    if let Some(anchored) = &expected.anchored {
-        anchored.require_same(&database, found)?;
-    }
-    Ok(found)
+/// How far a new database is.
+pub(crate) enum Written {
+    /// Up to this byte it can be read.
+    UpTo(u64),
+    /// No more records will come. The last page of the key space is its root, if it has pages of its own.
+    KeySpace(Option<PageId>),
 }
 
-/// Opens the database at `path` and requires that every page of it is sound.
-pub(crate) fn open_sound(path: &Path) -> Result<Database, RestoreError> {
-    let file = open(path)?;
-    require_sound(&check(&file, cores()).map_err(Error::from)?)?;
-    Ok(Database::open(file)?)
+/// A new database as it was read back.
+pub(crate) struct ReadBack {
+    rising: Rising,
+    seen: KeySpace,
 }
 
-fn open(path: &Path) -> Result<BoltFile, RestoreError> {
-    let file = File::open(path).map_err(|source| RestoreError::Io { action: "opening", path: path.into(), source })?;
-    Ok(BoltFile::open(Arc::new(file)).map_err(Error::from)?)
-}
-
-fn require_sound(report: &Report) -> Result<(), RestoreError> {
-    let finding = report.findings.first();
-    finding.map_or(Ok(()), |finding| Err(RestoreError::Proof(finding.to_string())))
-}
-
-/// Looks at the records of a file while its pages are checked.
-struct KeySpace(Look);
-
-impl Witness for KeySpace {
-    type Seen = Seen;
-
-    fn leaf(&self, bucket: Option<&[u8]>, leaf: &Leaf<'_>, seen: &mut Seen) {
-        if bucket != Some(KEY) {
-            return;
+impl ReadBack {
+    /// Reads the file at `path` as it is `written`, until nothing more is, and requires that every page of it is sound.
+    /// It will be compacted at `compact`.
+    pub(crate) fn follow(
+        path: &Path,
+        page_size: u32,
+        compact: Option<Revision>,
+        written: &Receiver<Written>,
+    ) -> Result<Self, RestoreError> {
+        let mut rising = Rising::new(Arc::new(open(path)?), page_size);
+        let mut seen = KeySpace::new(compact);
+        let mut last_page = PageId(u64::MAX);
+        for written in written {
+            match written {
+                Written::KeySpace(root) => last_page = root.unwrap_or(PageId(0)),
+                Written::UpTo(bytes) => {
+                    let mut see = |page, leaf: &Leaf<'_>| {
+                        if page <= last_page {
+                            seen.leaf(leaf)
+                        }
+                    };
+                    rising.read_up_to(bytes, &mut see)?;
+                    seen.put_together();
+                }
+            }
         }
+        Ok(Self { rising, seen })
+    }
+
+    /// Requires that the database at `path`, which was read back, is whole, and has these `tables` and `records`.
+    pub(crate) fn require_whole(self, path: &Path, tables: &Tables, records: u32) -> Result<Proven, RestoreError> {
+        let Self { rising, mut seen } = self;
+        let file = BoltFile::open(Arc::new(open(path)?)).map_err(Error::from)?;
+        let buckets = rising.finish(&file)?;
+        let database = Database::open(file.clone())?;
+        require(database.tables() == tables, || "its tables are others".into())?;
+        if let Some(bucket) = file.bucket(KEY).map_err(Error::from)? {
+            match bucket.root() {
+                Root::Inline(..) => seen.inline(&bucket)?,
+                Root::Page(_) => {
+                    let entries = buckets.iter().find(|bucket| bucket.name == KEY).map(|bucket| bucket.entries);
+                    require(entries == Some(seen.entries), || "its key space holds others than its records".into())?;
+                }
+            }
+        }
+        require(seen.tally.all() == records, || "its records are others".into())?;
+        Ok(Proven { database, tally: seen.tally })
+    }
+
+    /// Proves that the database at `path` is as `expected`. Returns what a server answers to HashKV.
+    pub(crate) fn require(self, path: &Path, expected: &Expected<'_>) -> Result<HashKv, RestoreError> {
+        let Proven { database, tally } = self.require_whole(path, &expected.tables, expected.records)?;
+        let horizon = Horizon::of(&database)?;
+        let wanted = Horizon { compact: expected.compact, current: expected.current };
+        require(horizon == wanted, || format!("it begins at {horizon:?}, not {wanted:?}"))?;
+
+        let found = match tally.hash() {
+            Some(hash) => HashKv { hash, revision: horizon.current, compact_revision: horizon.compact },
+            None => hash_kv(&database, None, None)?,
+        };
+        if let Some(SourceAt { source, at, compact }) = expected.same_hash {
+            let source = hash_kv(source, Some(at), compact)?;
+            require(found.hash == source.hash, || {
+                format!("its HashKV is {}, the source's {}", found.hash, source.hash)
+            })?;
+        }
+        if let Some(anchored) = &expected.anchored {
+            anchored.require_same(&database, found)?;
+        }
+        Ok(found)
+    }
+}
+
+/// A new database that is sound in every page, and has what it was made from.
+pub(crate) struct Proven {
+    pub(crate) database: Database,
+    tally: Tally,
+}
+
+/// The records as they are read back.
+struct KeySpace {
+    look: Look,
+    /// Those that were not put together yet.
+    seen: Seen,
+    tally: Tally,
+    entries: u64,
+}
+
+impl KeySpace {
+    fn new(compact: Option<Revision>) -> Self {
+        let look = Look::new(compact);
+        Self { tally: Tally::new(&look), look, seen: Seen::default(), entries: 0 }
+    }
+
+    fn leaf(&mut self, leaf: &Leaf<'_>) {
         for index in 0..leaf.len() {
-            // What cannot be read is found by the check, or is missing in the CRC.
+            // What cannot be read was told already, or is missing in the CRC.
             let Ok(Some(entry)) = leaf.get(index) else { return };
+            self.entries += 1;
             let Some(at) = RevKey::parse(entry.key) else { return };
-            if self.0.at(&Record { at, value: entry.value }, seen).is_err() {
+            if self.look.at(&Record { at, value: entry.value }, &mut self.seen).is_err() {
                 return;
             }
+        }
+    }
+
+    /// Takes the leaf of a key space that has no page of its own.
+    fn inline(&mut self, bucket: &Bucket) -> Result<(), Error> {
+        for span in bucket.spans(KeyRange::default())? {
+            let mut see = |leaf: Leaf<'_>| {
+                self.leaf(&leaf);
+                Ok::<_, bolt_file::Error>(ControlFlow::Continue(()))
+            };
+            let _ = SpanReader::new(bucket.file()).leaves(&span, Direction::Forwards, &mut see)?;
+        }
+        self.put_together();
+        Ok(())
+    }
+
+    fn put_together(&mut self) {
+        self.tally.take(std::mem::take(&mut self.seen));
+    }
+}
+
+fn open(path: &Path) -> Result<File, RestoreError> {
+    File::open(path).map_err(|source| RestoreError::Io { action: "opening", path: path.into(), source })
+}
+
+impl From<Unsound> for RestoreError {
+    fn from(unsound: Unsound) -> Self {
+        match unsound {
+            Unsound::Read(error) => Error::from(error).into(),
+            wrong => Self::Proof(wrong.to_string()),
         }
     }
 }

@@ -1,11 +1,15 @@
 //! A new database out of an old one: every record that is wanted, once, in order.
 //!
-//! Workers read and judge the records; this thread feeds them to the builder. Memory holds a few batches of
-//! some hundred kibibytes, or a few of the largest values.
+//! Workers read and judge the records; this thread feeds them to the builder; one more reads back what was written, a
+//! little later, while it is in the processor's cache still. Memory holds a few batches of some hundred kibibytes, or a
+//! few of the largest values.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
 
 use bolt_file::scan::Direction;
 use bolt_file::sink::Sink;
@@ -14,6 +18,7 @@ use bolt_file::write::{self, BucketBuilder, Builder, Built, WriteError};
 use super::disk::NewFile;
 use super::error::RestoreError;
 use super::progress::{Progress, Step};
+use super::proof::{ReadBack, Written};
 use crate::batch::Batch;
 use crate::compaction::Survivors;
 use crate::crc::Crc;
@@ -34,6 +39,8 @@ pub(crate) struct Contents<'a> {
     pub(crate) survivors: Option<&'a Survivors>,
     /// The size of the new pages.
     pub(crate) page_size: u32,
+    /// Where the new database will be compacted, as its tables will say.
+    pub(crate) compact: Option<Revision>,
 }
 
 /// What became of the key space.
@@ -49,22 +56,51 @@ pub(crate) struct Copied {
     pub(crate) crc: Crc,
 }
 
-/// Writes `contents` to the new file `file`, and the tables that `tables` makes of what became of the key space.
-/// The file is whole then, but not synced.
+/// A database that was rebuilt, but not synced.
+pub(crate) struct Rebuilt {
+    pub(crate) copied: Copied,
+    pub(crate) tables: Tables,
+    pub(crate) built: Built,
+    pub(crate) read_back: ReadBack,
+}
+
+/// Writes `contents` to the new file `file`, at `path`, and the tables that `tables` makes of what became of the key
+/// space, while another thread reads it back. The file is whole then, but not synced.
 pub(crate) fn rebuild(
     contents: Contents<'_>,
     tables: impl FnOnce(&Copied) -> Result<Tables, RestoreError>,
     file: &mut dyn NewFile,
     path: &Path,
     progress: &mut dyn FnMut(Progress),
+) -> Result<Rebuilt, RestoreError> {
+    thread::scope(|scope| {
+        let (told, written) = channel();
+        let reading = scope.spawn(move || ReadBack::follow(path, contents.page_size, contents.compact, &written));
+        let done = write(contents, tables, Told { file, told, untold_bytes: 0 }, path, progress);
+        // Whoever writes stops when reading back does: that is why, then.
+        let read_back = reading.join().unwrap_or_else(|_| Err(RestoreError::Proof("reading it back ended".into())))?;
+        let (copied, tables, built) = done?;
+        Ok(Rebuilt { copied, tables, built, read_back })
+    })
+}
+
+fn write(
+    contents: Contents<'_>,
+    tables: impl FnOnce(&Copied) -> Result<Tables, RestoreError>,
+    file: Told<'_>,
+    path: &Path,
+    progress: &mut dyn FnMut(Progress),
 ) -> Result<(Copied, Tables, Built), RestoreError> {
     let write_error = |source| RestoreError::Write { path: path.into(), source };
+    let told = file.told.clone();
     let options = write::Options { page_size: contents.page_size, ..write::Options::default() };
-    let mut builder = Builder::create(Unsynced(file), options).map_err(write_error)?;
+    let mut builder = Builder::create(file, options).map_err(write_error)?;
 
     let mut bucket = builder.bucket(KEY).map_err(write_error)?;
     let copied = copy_records(contents, &mut bucket, path, progress)?;
-    bucket.finish().map_err(write_error)?;
+    let root = bucket.finish().map_err(write_error)?;
+    // If nobody listens any more, the next write fails.
+    let _ = told.send(Written::KeySpace(root));
 
     let tables = tables(&copied)?;
     write_tables(&tables, &mut builder).map_err(write_error)?;
@@ -72,16 +108,36 @@ pub(crate) fn rebuild(
     Ok((copied, tables, built))
 }
 
-/// A file that nobody sees until all of it has been synced: syncing parts of it before is of no use.
-struct Unsynced<'a>(&'a mut dyn NewFile);
+/// A file whose reader is told how far it is. Nobody else sees it until all of it has been synced, so syncing parts of
+/// it before is of no use.
+struct Told<'a> {
+    file: &'a mut dyn NewFile,
+    told: Sender<Written>,
+    /// Written since it was told last.
+    untold_bytes: usize,
+}
 
-impl Sink for Unsynced<'_> {
-    fn write_all_at(&mut self, bytes: &[u8], offset: u64) -> std::io::Result<()> {
-        self.0.write_all_at(bytes, offset)
+/// Bytes after which the reader is told.
+const TELL_BYTES: usize = 256 << 10;
+
+impl Told<'_> {
+    fn tell(&mut self) -> io::Result<()> {
+        self.untold_bytes = 0;
+        let readable = self.file.readable_bytes()?;
+        self.told.send(Written::UpTo(readable)).map_err(|_| io::Error::other("what was written cannot be read back"))
+    }
+}
+
+impl Sink for Told<'_> {
+    fn write_all_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset)?;
+        self.untold_bytes += bytes.len();
+        if self.untold_bytes < TELL_BYTES { Ok(()) } else { self.tell() }
     }
 
-    fn sync(&mut self) -> std::io::Result<()> {
-        self.0.flush()
+    fn sync(&mut self) -> io::Result<()> {
+        self.file.flush()?;
+        self.tell()
     }
 }
 

@@ -3,6 +3,7 @@
 mod anchors;
 mod broken_disk;
 mod crash;
+mod lying;
 mod place;
 mod room;
 

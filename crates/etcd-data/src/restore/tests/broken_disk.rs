@@ -193,6 +193,10 @@ impl NewFile for BrokenFile {
         self.step()
     }
 
+    fn readable_bytes(&mut self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
