@@ -18,7 +18,7 @@ use store::Key;
 
 use crate::follow::base::BasePlan;
 use crate::follow::choose::choose;
-use crate::follow::live::Live;
+use crate::follow::live::{Live, Sight};
 use crate::follow::resume::{Resume, resume};
 use crate::follow::session::anchors::{Answers, ask};
 use crate::follow::session::{SessionError, begin_lineage};
@@ -60,6 +60,8 @@ impl BackupPlan {
     /// Does it.
     pub async fn back_up(&self) -> Result<Backup, SessionError> {
         let home = &self.home;
+        // Who must not write here keeps nobody else from it.
+        self.look().await?;
         let me = Candidate {
             cluster: home.cluster.clone(),
             holder: self.holder.clone(),
@@ -81,13 +83,21 @@ impl BackupPlan {
         Ok(backup)
     }
 
-    async fn take(&self, epoch: Epoch) -> Result<Backup, SessionError> {
+    /// The cluster, the member to ask, and how the archive goes on with it, if it does.
+    async fn look(&self) -> Result<(Sight, u64, Resume), SessionError> {
         let Self { live, home, .. } = self;
         let sight = live.look().await?;
         let member = choose(&sight, None, None)?;
-        let now = Timestamp::now();
         let tip = home.with(|archive, home| archive.tip(&home.scratch)).await?;
-        let lineage = match resume(&**live, member, &sight, home, tip, self.replaces).await? {
+        let going_on = resume(&**live, member, &sight, home, tip, self.replaces).await?;
+        Ok((sight, member, going_on))
+    }
+
+    async fn take(&self, epoch: Epoch) -> Result<Backup, SessionError> {
+        let Self { live, home, .. } = self;
+        let (sight, member, going_on) = self.look().await?;
+        let now = Timestamp::now();
+        let lineage = match going_on {
             Resume::GoOn(tip) => tip.lineage,
             Resume::NewLineage { parent, why } => begin_lineage(home, parent, &why, now).await?,
         };

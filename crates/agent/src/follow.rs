@@ -126,16 +126,21 @@ impl Follower {
                 begun = self.begin(epoch, replaces) => begun,
                 () = stop.told() => return,
             };
+            let has_begun = begun.is_ok();
             let end = match begun {
-                Ok(mut session) => {
-                    if learned.lacks_full {
-                        session.owes_full();
-                    }
-                    (pause, replaces) = (PAUSE, self.replaces);
+                Ok(session) => {
+                    replaces = self.replaces;
                     session.run(&self, &mut orders, &mut stop).await
                 }
                 Err(error) => End::Failed(error),
             };
+            let is_lasting = matches!(&end, End::Failed(error) if error.is_lasting());
+            if is_lasting {
+                // Another one may be able to write, and takes the right in the pause.
+                self.wanted.send_replace(false);
+            } else if has_begun {
+                pause = PAUSE;
+            }
             match end {
                 End::Stopped => return,
                 End::Overtaken => self.progress.trouble("another agent has been writing since"),

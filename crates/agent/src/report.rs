@@ -1,6 +1,7 @@
 //! What an agent tells of everything: one document, put together of what each part tells.
 
 mod findings;
+mod verdict;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use api::points::Proof;
 use api::restore::Restoring;
 use api::status::{
     Agent, Capture, CaptureState, Cluster, Destination, Health, MAX_SAMPLES, Member, Outcome, Reached, Recoverable,
-    Role, Sample, Spool, Status, Task, Trouble, Upkeep, Verdict,
+    Role, Sample, Spool, Status, Task, Trouble, Upkeep,
 };
 use archive::proof::Level;
 use etcd_data::Revision;
@@ -28,6 +29,8 @@ use crate::member::Prepared;
 use crate::pen::Right;
 use crate::stop::Stop;
 use crate::upkeep;
+
+use verdict::{Judged, Lack};
 
 /// Where it is heard from.
 pub struct Reporter {
@@ -67,8 +70,6 @@ pub struct Elsewhere {
 const EVERY: Duration = Duration::from_secs(1);
 /// How often a sample is kept.
 const SAMPLE_EVERY: SignedDuration = SignedDuration::from_secs(5);
-/// How much later than promised a change may be sealed before that is told.
-const LATENESS: SignedDuration = SignedDuration::from_secs(15);
 /// The bytes of a database that a restore makes in a second, where no drill has measured it.
 const RESTORED_PER_SECOND: f64 = 300e6;
 
@@ -131,8 +132,9 @@ impl Heard {
             etcd_id: sight.map(|sight| format!("{:x}", sight.cluster)),
             version: sight.and_then(|sight| sight.version.clone()),
         };
-        let recoverable = self.recoverable(now, &reporter.rhythm);
-        let findings = findings::of(self, &recoverable);
+        let judged = verdict::judge(self, now, &reporter.rhythm);
+        let recoverable = self.recoverable(&judged);
+        let findings = findings::of(self, &judged);
         Status {
             now,
             agent: reporter.agent.clone(),
@@ -156,45 +158,30 @@ impl Heard {
         Some(seen.map_or(sealed.seen, |seen| seen.seen.max(sealed.seen)))
     }
 
-    fn recoverable(&self, now: Timestamp, rhythm: &Rhythm) -> Recoverable {
-        let until = self.sealed_until();
-        let allowed = SignedDuration::try_from(rhythm.seal_after).unwrap_or_default() + LATENESS;
-        let trouble = self.standing.in_the_way().map(|trouble| trouble.what);
-        let (verdict, why_not) = match until {
-            // What it sealed itself, as long as it was the one, tells nothing of now.
-            _ if self.standing.doing == Doing::StandingBy => {
-                let holder = self.standing.holder.as_deref().unwrap_or("another agent");
-                (Verdict::Unknown, Some(format!("{holder} writes, and tells")))
-            }
-            None if self.standing.doing == Doing::Starting => {
-                (Verdict::Unknown, Some("the agent has just begun".into()))
-            }
-            None if self.standing.doing == Doing::WaitingForStore => {
-                (Verdict::Unknown, Some(trouble.unwrap_or_else(|| "the store is waited for".into())))
-            }
-            None => (Verdict::No, Some("nothing is in the archive yet".to_owned())),
-            Some(until) if now.duration_since(until) > allowed => {
-                let late = now.duration_since(until).as_secs();
-                let why = trouble.map(|trouble| format!(": {trouble}"));
-                (Verdict::Late, Some(format!("nothing has been sealed for {late} s{}", why.unwrap_or_default())))
-            }
-            Some(_) => (Verdict::Yes, None),
+    fn recoverable(&self, judged: &Judged) -> Recoverable {
+        let sealed = self.standing.sealed.map(|sealed| sealed.revision);
+        let (until, revision, lineage) = match &judged.lack {
+            None => (self.sealed_until(), sealed, self.standing.lineage.as_ref()),
+            // That changes are sealed does not help where what leads to them is lacking.
+            Some(Lack { newest: None, .. }) => (None, None, None),
+            Some(Lack { newest: Some(point), .. }) => (None, Some(point.revision), point.lineage.as_ref()),
         };
-        let revision = self.standing.sealed.map(|sealed| sealed.revision);
         let proven = self.reached();
         let newest = proven.iter().rev().find(|reached| Some(Revision(reached.revision)) >= revision);
         let bytes = self.standing.sight.iter().flat_map(|sight| &sight.members);
         let bytes = bytes.filter_map(|member| Some(member.answer.as_ref().ok()?.used_bytes)).max();
+        let reckoned = bytes.map(|bytes| 0.5 + bytes as f64 / RESTORED_PER_SECOND);
+        let measured = self.upkeep.drill_took.map(|took| took.as_secs_f64());
         Recoverable {
-            verdict,
-            why_not,
+            verdict: judged.verdict,
+            why_not: judged.why_not.clone(),
             until,
             revision: revision.map(|revision| revision.0),
-            lineage: self.standing.lineage.as_ref().map(ToString::to_string),
+            lineage: lineage.map(ToString::to_string),
             proof: newest.map_or(Proof::Sealed, |reached| reached.proof),
             proven,
-            restore_seconds: bytes.map(|bytes| 0.5 + bytes as f64 / RESTORED_PER_SECOND),
-            restore_measured: false,
+            restore_seconds: measured.or(reckoned),
+            restore_measured: measured.is_some(),
         }
     }
 

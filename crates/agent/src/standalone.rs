@@ -54,7 +54,7 @@ pub enum Life {
 #[derive(Debug, thiserror::Error)]
 pub enum TendError {
     /// A person has to do something first.
-    #[error("etcd is not started: {0}")]
+    #[error("etcd is not started: {}", .0.with_remedy())]
     Stopped(Reason),
     /// Its data directory cannot be made fit.
     #[error(transparent)]
@@ -103,7 +103,7 @@ impl Tended {
         loop {
             let waits = |decision: &crate::start::decision::Decision| {
                 if let crate::start::decision::Decision::Wait(reason) = decision {
-                    life.send_replace(Life::Waiting(reason.to_string()));
+                    life.send_replace(Life::Waiting(reason.with_remedy()));
                 }
             };
             let ready = tokio::select! {
@@ -174,5 +174,19 @@ impl Tended {
             surroundings: Surroundings::Ours,
             orphans: Orphans::Left,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_told_that_etcd_is_not_started_is_told_what_to_do() {
+        assert_eq!(
+            TendError::Stopped(Reason::InUse).to_string(),
+            "etcd is not started: another process holds the data directory: stop the etcd that runs on it; the start \
+             goes on by itself"
+        );
     }
 }

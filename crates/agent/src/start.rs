@@ -152,11 +152,21 @@ impl Start {
         mut tell: impl FnMut(&Decision),
     ) -> Result<Result<Ready, Reason>, StartError> {
         let mut pause = PAUSES.0;
+        // Reasons change with every second that is waited; what a person can do about them does not.
+        let mut advised = None;
         loop {
             match self.step(depth, &mut tell).await {
                 Ok(Step::Ready(ready)) => return Ok(Ok(*ready)),
-                Ok(Step::Stopped(reason)) => return Ok(Err(reason)),
-                Ok(Step::Waiting(_)) => {}
+                Ok(Step::Stopped(reason)) => {
+                    tracing::error!(%reason, remedy = reason.remedy(), "the start stops");
+                    return Ok(Err(reason));
+                }
+                Ok(Step::Waiting(reason)) => {
+                    let remedy = reason.remedy();
+                    if advised.replace(remedy) != Some(remedy) {
+                        tracing::warn!(%reason, remedy, "the start waits");
+                    }
+                }
                 Err(error) if error.may_pass() => {
                     tracing::warn!(error = &error as &dyn std::error::Error, "the start is tried again");
                 }

@@ -7,7 +7,7 @@
 //! What is read when: what is new within minutes, all of it; a few times a day what leads to the newest point that a live
 //! member answered about; and every object again within a month, a small part each hour.
 //!
-//! - [`Schedule`]: what is done when; [`Told`]: what is told of it
+//! - [`Schedule`]: what is done when; [`Told`]: what is told of it; [`Reach`]: how far the archive could be restored
 //! - `merging`, `copying`, `checking`, `comparing`, `pruning`: each kind of work
 
 mod checking;
@@ -15,6 +15,7 @@ mod comparing;
 mod copying;
 mod merging;
 mod pruning;
+mod reach;
 mod schedule;
 mod told;
 
@@ -36,9 +37,10 @@ use crate::metrics::Metrics;
 use crate::pen::Right;
 use crate::stop::Stop;
 
-use checking::{Part, tell_proven};
+use checking::{Part, tell_proven, tell_reach};
 use schedule::When;
 
+pub use reach::{Point, Reach};
 pub use schedule::{DAILY, Drilling, Schedule, WINDOW, keeping};
 pub use told::{Findings, Outcome, Standing, Told};
 
@@ -144,6 +146,8 @@ impl Upkeep {
         let (schedule, told, metrics) = (self.schedule.clone(), self.told.clone(), Arc::clone(&self.metrics));
         let is_first = self.first.is_none();
         let done = self.home.with(move |archive, home| {
+            // Anew whenever it is listed anyway: a check, which reads objects, comes seldom.
+            tell_reach(archive, &told);
             if is_first {
                 merging::count_deltas(archive, &metrics)?;
             }

@@ -32,6 +32,10 @@ fn a_rule_that_is_changed_is_noticed() {
         ("refloat_is_writer == 1) > 1", "refloat_is_writer == 1) > 2"),
         ("max by (job, member) (refloat_member_healthy)", "min by (job, member) (refloat_member_healthy)"),
         ("> 0.5 * refloat_spool_limit_bytes", "> 0.05 * refloat_spool_limit_bytes"),
+        ("absent(refloat_build_info)", "absent(up)"),
+        ("unless on (job) count by (job) (refloat_build_info)", ""),
+        (r#"unless count by (job, destination) (refloat_point_age_seconds{proof="anchored"})"#, ""),
+        (r#"(refloat_point_age_seconds{proof="sealed"} offset 7d)"#, r#"(refloat_point_age_seconds{proof="sealed"})"#),
         ("> 0.8 * refloat_member_quota_bytes", "> 0.95 * refloat_member_quota_bytes"),
     ] {
         let changed = rules.replace(from, to);

@@ -169,3 +169,38 @@ async fn where_no_member_has_answered_there_is_nothing_to_compare() {
     assert_eq!(last.result.unwrap(), "no member has answered about a point of it yet");
     keeper.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn how_far_the_archive_reaches_is_told_without_what_is_damaged_or_missing() {
+    let world = world(None).await;
+    let reach = async |schedule: Schedule, work: Work| {
+        let mut keeper = Keeper::of(&world, schedule).await;
+        let told = keeper.until_done(work).await;
+        keeper.stop().await;
+        told.reach.expect("something is there")
+    };
+    let verifying = || Schedule { verify_every: OFTEN, ..nothing() };
+    let whole = reach(verifying(), Work::Verify).await;
+    assert!(whole.is_whole(), "{whole:?}");
+
+    // All fulls of the newest history decay: rereading finds that, and whatever is listed later is told without them.
+    let folder = world.folder.path().join("prod").join(world.lineages[1].to_string()).join("full");
+    let all = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    let fulls: Vec<PathBuf> = all.filter(|path| path.extension().is_some_and(|end| end == "full")).collect();
+    assert!(!fulls.is_empty());
+    for full in &fulls {
+        let mut bytes = fs::read(full).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 0xff;
+        fs::write(full, bytes).unwrap();
+    }
+    let rereading = Schedule { reread_every: OFTEN, reread_within: OFTEN, ..nothing() };
+    let damaged = reach(rereading, Work::Reread).await;
+    assert_eq!(damaged.last, whole.last);
+    assert!(damaged.newest < whole.newest, "{damaged:?}");
+
+    // They are gone: who has found nothing yet knows that from the listing.
+    fulls.iter().for_each(|full| fs::remove_file(full).unwrap());
+    let missing = reach(verifying(), Work::Verify).await;
+    assert_eq!((missing.last, missing.newest), (whole.last, damaged.newest));
+}

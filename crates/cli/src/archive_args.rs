@@ -15,13 +15,15 @@ use clap::ValueEnum;
 use etcd_data::Kind;
 use etcd_data::error::kind_of;
 use store::credentials::gardener::{self, Provider};
-use store::{Bag, Credentials, Environment, Fault, Flavour, Settings};
+use store::credentials::k3s;
+use store::{Bag, Credentials, Encryption, Environment, Fault, Flavour, Settings};
 
 use crate::archive_failure::{fault_failure, key_failure};
 use crate::failure::Failure;
 use crate::key_services::KeyServiceArgs;
 use crate::passphrase;
 use crate::source::Location;
+use crate::target_args::scheme;
 
 /// How an archive is found, reached and unlocked.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -73,8 +75,8 @@ pub struct StoreArgs {
     /// The section of the shared files with credentials
     #[arg(long, value_name = "NAME", conflicts_with_all = ["credentials", "anonymous"])]
     pub(crate) profile: Option<String>,
-    /// A mounted Kubernetes secret, as Gardener's `store.secretRef` has it: a folder, or a file with JSON. If not given,
-    /// credentials are found where the provider's own tools find them
+    /// A mounted Kubernetes secret, as Gardener's `store.secretRef` or K3s's `etcd-s3-config-secret` has it: a folder, or a
+    /// file with JSON. If not given, credentials are found where etcdbrctl or the provider's own tools find them
     #[arg(long, value_name = "PATH", conflicts_with = "anonymous")]
     pub(crate) credentials: Option<PathBuf>,
     /// Without credentials: for what everybody may read
@@ -86,6 +88,21 @@ pub struct StoreArgs {
     /// Whether the bucket is in the path of requests, and not in the name of the host
     #[arg(long, value_name = "BOOL")]
     pub(crate) path_style: Option<bool>,
+    /// Whether the server keeps the conditions of writes, where its flavour is not known for it, or wrongly: two writers are
+    /// kept apart by them
+    #[arg(long, value_name = "BOOL")]
+    pub(crate) conditional_writes: Option<bool>,
+    /// How the store is to encrypt what is written: `s3` with a key of its own, `kms` or `kms:KEY` with one of its key
+    /// service. As the bucket is set up, if not given
+    #[arg(long, value_name = "HOW", value_parser = sse)]
+    pub(crate) sse: Option<Encryption>,
+    /// A file with a key of 32 bytes, in base64, with which the store is to encrypt, and which it forgets each time: nothing
+    /// is read without it
+    #[arg(long, value_name = "FILE", conflicts_with = "sse")]
+    pub(crate) sse_key_file: Option<PathBuf>,
+    /// The storage class of what is written
+    #[arg(long, value_name = "CLASS")]
+    pub(crate) storage_class: Option<String>,
     /// Certificates to trust beside those of the system, in PEM
     #[arg(long, value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
@@ -137,13 +154,17 @@ impl ArchiveArgs {
 impl StoreArgs {
     /// The settings for the store that `src` is in.
     pub fn settings(&self, src: &Location) -> Result<Settings, Failure> {
-        let shown = src.to_string();
-        let mut settings = self.of_credentials(src).map_err(|fault| fault_failure(&shown, "opening", &fault))?;
-        settings.environment = Environment::of_process();
+        self.settings_in(src, Environment::of_process())
+    }
+
+    fn settings_in(&self, src: &Location, environment: Environment) -> Result<Settings, Failure> {
+        let mut settings = self.of_credentials(src, &environment)?;
+        settings.environment = environment;
         settings.endpoint = self.endpoint.clone().or(settings.endpoint);
         settings.region = self.region.clone().or(settings.region);
         settings.flavour = self.flavour.or(settings.flavour);
         settings.path_style = self.path_style.or(settings.path_style);
+        settings.conditional_puts = self.conditional_writes.or(settings.conditional_puts);
         settings.network.insecure_skip_verify |= self.insecure_skip_tls_verify;
         settings.limits.bytes_per_second = self.max_bytes_per_second;
         settings.limits.requests_per_second = self.max_requests_per_second;
@@ -153,34 +174,79 @@ impl StoreArgs {
         if let Some(seconds) = self.patience {
             settings.patience.total = Duration::from_secs(seconds);
         }
+        self.say_how_to_keep(src, &mut settings)?;
         Ok(settings)
     }
 
-    fn of_credentials(&self, src: &Location) -> Result<Settings, Fault> {
+    /// Who we are, and what is said in the same place.
+    fn of_credentials(&self, src: &Location, environment: &Environment) -> Result<Settings, Failure> {
+        let failed = |fault: Fault| fault_failure(&src.to_string(), "opening", &fault);
         if let Some(path) = &self.credentials {
             let bag = if path.is_dir() { Bag::Folder(path.clone()) } else { Bag::Json(path.clone()) };
-            return gardener::of_secret(self.provider(src), bag);
+            if scheme(src) == Some("s3")
+                && let Some(told) = k3s::of_secret(&bag).map_err(failed)?
+            {
+                return self.of_k3s(src, path, told);
+            }
+            return gardener::of_secret(self.provider(src, environment), bag).map_err(failed);
         }
         let credentials = match &self.profile {
             Some(profile) => Credentials::Profile(profile.clone()),
             None if self.anonymous => Credentials::Nobody,
-            None => Credentials::Environment,
+            None => return gardener::of_environment(self.provider(src, environment), "", environment).map_err(failed),
         };
         Ok(Settings { credentials, ..Settings::default() })
     }
 
+    /// What K3s's secret at `path` leads to, unless something is missing that it only names.
+    fn of_k3s(&self, src: &Location, path: &Path, told: k3s::Told) -> Result<Settings, Failure> {
+        let names_no_bucket = src.to_string().trim_end_matches('/') == "s3:";
+        if let Some(url) = told.url.filter(|_| names_no_bucket) {
+            return Err(Failure::new(Kind::Usage, format!("{src} does not name a bucket"))
+                .hint(format!("the secret in {} says {url}", path.display())));
+        }
+        if let Some(name) = told.ca_name.filter(|_| self.ca_file.is_none()) {
+            let message = format!("the secret in {} has its certificates in the ConfigMap {name}", path.display());
+            return Err(Failure::new(Kind::Usage, message)
+                .hint("--ca-file names a file with them; what is in the ConfigMap, `kubectl get configmap` shows"));
+        }
+        Ok(told.settings)
+    }
+
+    /// How the store is to keep what is written. One that cannot be told is not trusted with it in silence.
+    fn say_how_to_keep(&self, src: &Location, settings: &mut Settings) -> Result<(), Failure> {
+        let said = [
+            ("--sse", self.sse.is_some()),
+            ("--sse-key-file", self.sse_key_file.is_some()),
+            ("--storage-class", self.storage_class.is_some()),
+        ];
+        if let Some((flag, _)) = said.iter().find(|(_, is_said)| *is_said)
+            && !matches!(scheme(src), Some("s3" | "gs" | "az"))
+        {
+            return Err(Failure::new(Kind::Usage, format!("{flag} says nothing to {src}"))
+                .hint("it is for S3, Google Cloud Storage and Azure; --encrypt-for encrypts wherever the archive is"));
+        }
+        if let Some(encryption) = &self.sse {
+            settings.encryption = encryption.clone();
+        }
+        if let Some(path) = &self.sse_key_file {
+            settings.encryption = Encryption::with_customer_key(read_secret(path)?.trim());
+        }
+        settings.storage_class.clone_from(&self.storage_class);
+        Ok(())
+    }
+
     /// By whose rules a secret is read.
-    fn provider(&self, src: &Location) -> Provider {
-        let scheme = match src {
-            Location::Path(_) => return Provider::Local,
-            Location::Remote(url) => url.split_once("://").map_or("", |(scheme, _)| scheme),
-        };
-        match (scheme, self.flavour) {
-            ("gs", _) => Provider::Gcs,
-            ("az", _) => Provider::Abs,
-            ("swift", _) => Provider::Swift,
+    fn provider(&self, src: &Location, environment: &Environment) -> Provider {
+        match (scheme(src), self.flavour) {
+            (None, _) => Provider::Local,
+            (Some("gs"), _) => Provider::Gcs,
+            (Some("az"), _) => Provider::Abs,
+            (Some("swift"), _) => Provider::Swift,
             (_, Some(Flavour::Oss)) => Provider::Oss,
-            (_, Some(Flavour::Ceph | Flavour::Obs)) => Provider::Ocs,
+            (_, Some(Flavour::Ceph)) => Provider::Ocs,
+            (_, Some(Flavour::Ecs)) => Provider::Ecs,
+            (_, None) if self.credentials.is_none() => gardener::s3_in(environment),
             _ => Provider::S3,
         }
     }
@@ -216,6 +282,10 @@ pub(crate) fn flavour(name: &str) -> Result<Flavour, &'static str> {
     Flavour::parse(name).ok_or("it is none of aws, minio, ceph, oss, obs and ecs")
 }
 
+fn sse(how: &str) -> Result<Encryption, &'static str> {
+    Encryption::parse(how).ok_or("it is none of s3, kms and kms:KEY")
+}
+
 /// The first line of a file that only its owner and group may read.
 pub(crate) fn read_secret(path: &Path) -> Result<String, Failure> {
     use std::os::unix::fs::PermissionsExt;
@@ -238,15 +308,35 @@ pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
 mod tests {
     use super::*;
 
-    fn store_args(flavour: Option<Flavour>) -> StoreArgs {
-        StoreArgs { flavour, ..StoreArgs::default() }
+    fn remote(url: &str) -> Location {
+        Location::Remote(url.into())
+    }
+
+    fn filled(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        files.iter().for_each(|(name, text)| fs::write(folder.path().join(name), text).unwrap());
+        folder
+    }
+
+    fn with_credentials(folder: &tempfile::TempDir) -> StoreArgs {
+        StoreArgs { credentials: Some(folder.path().into()), ..StoreArgs::default() }
+    }
+
+    /// The environment in which `variable` leads to `folder`.
+    fn environment(variable: &str, folder: &tempfile::TempDir) -> Environment {
+        Environment::of([(variable, folder.path().to_str().unwrap())])
     }
 
     #[test]
     fn a_secret_is_read_by_the_rules_of_its_provider() {
-        let provider = |url: &str, flavour| store_args(flavour).provider(&Location::Remote(url.into()));
+        let provider = |url: &str, flavour| {
+            StoreArgs { flavour, ..StoreArgs::default() }.provider(&remote(url), &Environment::default())
+        };
         assert_eq!(provider("s3://b", None), Provider::S3);
         assert_eq!(provider("s3://b", Some(Flavour::Oss)), Provider::Oss);
+        assert_eq!(provider("s3://b", Some(Flavour::Ceph)), Provider::Ocs);
+        assert_eq!(provider("s3://b", Some(Flavour::Obs)), Provider::S3);
+        assert_eq!(provider("s3://b", Some(Flavour::Ecs)), Provider::Ecs);
         assert_eq!(provider("gs://b", None), Provider::Gcs);
         assert_eq!(provider("az://b", None), Provider::Abs);
         assert_eq!(provider("swift://b", None), Provider::Swift);
@@ -254,17 +344,119 @@ mod tests {
 
     #[test]
     fn flags_overrule_what_a_secret_says() {
-        let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("region"), "eu-west-1\n").unwrap();
-        fs::write(folder.path().join("endpoint"), "https://one.example\n").unwrap();
-        let args = StoreArgs {
-            credentials: Some(folder.path().into()),
-            endpoint: Some("https://other.example".into()),
-            ..StoreArgs::default()
-        };
-        let settings = args.settings(&Location::Remote("s3://bucket".into())).unwrap();
+        let folder = filled(&[("region", "eu-west-1\n"), ("endpoint", "https://one.example\n")]);
+        let args = StoreArgs { endpoint: Some("https://other.example".into()), ..with_credentials(&folder) };
+        let settings = args.settings(&remote("s3://bucket")).unwrap();
         assert_eq!(settings.region.as_deref(), Some("eu-west-1"));
         assert_eq!(settings.endpoint.as_deref(), Some("https://other.example"));
+    }
+
+    #[test]
+    fn the_secret_of_k3s_is_known_by_its_names() {
+        let folder = filled(&[
+            ("etcd-s3-access-key", "key\n"),
+            ("etcd-s3-secret-key", "secret\n"),
+            ("etcd-s3-bucket", "backups\n"),
+            ("etcd-s3-folder", "prod\n"),
+            ("etcd-s3-endpoint", "minio.example:9000\n"),
+            ("etcd-s3-endpoint-ca", "-----BEGIN CERTIFICATE-----\n"),
+            ("etcd-s3-region", "eu-1\n"),
+            ("etcd-s3-skip-ssl-verify", "true\n"),
+            ("etcd-s3-proxy", "http://proxy:3128\n"),
+        ]);
+        let args = StoreArgs { region: Some("eu-2".into()), ..with_credentials(&folder) };
+        let settings = args.settings(&remote("s3://other")).unwrap();
+        assert_eq!(settings.endpoint.as_deref(), Some("https://minio.example:9000"));
+        assert_eq!(settings.region.as_deref(), Some("eu-2"));
+        assert_eq!(settings.network.ca_pem, ["-----BEGIN CERTIFICATE-----"]);
+        assert!(settings.network.insecure_skip_verify);
+        assert!(settings.network.proxy.is_some());
+        assert!(matches!(settings.credentials, Credentials::Bag(_)));
+
+        let told = format!("{:?}", args.settings(&remote("s3://")).unwrap_err());
+        assert!(told.contains("s3://backups/prod"), "{told}");
+    }
+
+    #[test]
+    fn certificates_that_the_secret_of_k3s_only_names_have_to_be_given() {
+        let folder = filled(&[("etcd-s3-bucket", "b"), ("etcd-s3-endpoint-ca-name", "minio-ca"), ("pem", "PEM")]);
+        let args = with_credentials(&folder);
+        let told = format!("{:?}", args.settings(&remote("s3://b")).unwrap_err());
+        assert!(told.contains("minio-ca") && told.contains("--ca-file"), "{told}");
+        let args = StoreArgs { ca_file: Some(folder.path().join("pem")), ..args };
+        assert_eq!(args.settings(&remote("s3://b")).unwrap().network.ca_pem, ["PEM"]);
+    }
+
+    #[test]
+    fn what_etcdbrctl_is_told_in_its_environment_is_used() {
+        let folder = filled(&[
+            ("region", "eu-1"),
+            ("storageEndpoint", "oss.example"),
+            ("endpoint", "rgw.example"),
+            ("storageAccount", "account"),
+            ("storageKey", "a2V5"),
+        ]);
+        let found = |variable: &str, url: &str| {
+            StoreArgs::default().settings_in(&remote(url), environment(variable, &folder)).unwrap()
+        };
+        let s3 = found("AWS_APPLICATION_CREDENTIALS", "s3://b");
+        assert_eq!((s3.region.as_deref(), s3.flavour), (Some("eu-1"), None));
+        let oss = found("ALICLOUD_APPLICATION_CREDENTIALS", "s3://b");
+        assert_eq!((oss.endpoint.as_deref(), oss.flavour), (Some("https://oss.example"), Some(Flavour::Oss)));
+        let ocs = found("OPENSHIFT_APPLICATION_CREDENTIALS", "s3://b");
+        assert_eq!((ocs.endpoint.as_deref(), ocs.flavour), (Some("https://rgw.example"), Some(Flavour::Ceph)));
+        for (variable, url) in
+            [("AZURE_APPLICATION_CREDENTIALS", "az://b"), ("OPENSTACK_APPLICATION_CREDENTIALS", "swift://b")]
+        {
+            assert!(matches!(found(variable, url).credentials, Credentials::Bag(_)), "{variable}");
+        }
+        // Those of another kind of store are none.
+        let other = found("AWS_APPLICATION_CREDENTIALS", "az://b");
+        assert!(matches!(other.credentials, Credentials::Environment));
+    }
+
+    #[test]
+    fn what_is_said_of_credentials_goes_before_the_environment() {
+        let folder = filled(&[("region", "eu-1")]);
+        let environment = || environment("AWS_APPLICATION_CREDENTIALS", &folder);
+        let args = StoreArgs { profile: Some("mine".into()), ..StoreArgs::default() };
+        let settings = args.settings_in(&remote("s3://b"), environment()).unwrap();
+        assert!(matches!(settings.credentials, Credentials::Profile(_)));
+        let args = StoreArgs { anonymous: true, ..StoreArgs::default() };
+        let settings = args.settings_in(&remote("s3://b"), environment()).unwrap();
+        assert!(matches!(settings.credentials, Credentials::Nobody));
+    }
+
+    #[test]
+    fn how_a_store_is_to_keep_things_arrives() {
+        use clap::{Args, FromArgMatches};
+        use std::os::unix::fs::PermissionsExt;
+
+        let given = |flags: &[&str]| {
+            let command = StoreArgs::augment_args(clap::Command::new("any"));
+            let matches = command.try_get_matches_from([&["any"], flags].concat()).unwrap();
+            StoreArgs::from_arg_matches(&matches).unwrap()
+        };
+        let settings = |flags: &[&str]| given(flags).settings(&remote("s3://b")).unwrap();
+        let flags = ["--sse=kms:key", "--storage-class=STANDARD_IA", "--conditional-writes=true"];
+        let kept = settings(&flags);
+        assert_eq!(kept.encryption, Encryption::KeyService { key: Some("key".into()) });
+        assert_eq!(kept.storage_class.as_deref(), Some("STANDARD_IA"));
+        assert_eq!(kept.conditional_puts, Some(true));
+        assert_eq!(settings(&["--sse=s3"]).encryption, Encryption::StoreKeys);
+        assert_eq!(settings(&[]).conditional_puts, None);
+
+        let folder = filled(&[("key", "01234567890123456789012345678901\n")]);
+        let path = folder.path().join("key");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        let kept = settings(&["--sse-key-file", path.to_str().unwrap()]);
+        let key = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
+        assert_eq!(kept.encryption, Encryption::CustomerKey(key.into()));
+
+        for place in [Location::Path("/backups".into()), remote("swift://b")] {
+            let told = format!("{:?}", given(&["--storage-class=COLD"]).settings(&place).unwrap_err());
+            assert!(told.contains("--storage-class says nothing to"), "{told}");
+        }
     }
 
     #[test]

@@ -247,25 +247,145 @@ pub fn store_failure(error: &StoreError) -> Failure {
 /// Says why `action`, as in "reading", did not work with `what`.
 pub fn fault_failure(what: &str, action: &str, fault: &Fault) -> Failure {
     let failure = Failure::because(archive::error::kind_of(fault), format!("{action} {what} failed"), fault);
+    if action == FETCHING {
+        return match fault {
+            Fault::Full | Fault::Forbidden(_) => failure.hint("--scratch names another folder, with room for it"),
+            _ => failure,
+        };
+    }
+    let place = PlaceKind::of(what);
     match fault {
         Fault::Credentials(_) => failure.hint(
             "credentials are found where the provider's own tools find them; --profile or --credentials names others",
         ),
         Fault::Untrusted(_) => failure.hint("--ca-file names certificates to trust"),
-        Fault::Forbidden(_) => {
-            failure.hint("these credentials may not do this; reading needs permission to list and to get objects")
-        }
+        Fault::Forbidden(_) => failure.hint(permission(place, action)),
         Fault::WrongRegion { region: Some(region) } => failure.hint(format!("--region {region}")),
         Fault::WrongRegion { region: None } => failure.hint("--region names the one that the bucket is in"),
-        Fault::NoSuchPlace => failure.hint("check the name of the bucket, --endpoint and --region"),
+        Fault::NoSuchPlace => failure.hint(match place {
+            PlaceKind::Folder => "check the path: the folder has to be there",
+            PlaceKind::S3 => "check the name of the bucket, --endpoint and --region",
+            PlaceKind::Google => "check the name of the bucket and --endpoint",
+            PlaceKind::Azure => "check the names of the container and of the account, and --endpoint",
+            PlaceKind::Swift => "check the name of the container and --region",
+        }),
         Fault::NotFound => failure.hint("it was deleted meanwhile, or is not visible yet; try again"),
+        Fault::Retained { .. } => {
+            failure.hint("the store lets nobody change or delete it before its retention ends and every hold is lifted")
+        }
+        // What was refused before anything was asked is said in full.
+        Fault::Unable(_) if action == "opening" => failure,
+        Fault::Unable(what) if place == PlaceKind::S3 && what.contains("only if") => failure.hint(
+            "--flavour says whose S3 it is, and with it what it can; --conditional-writes true says that it keeps the \
+             conditions of writes all the same",
+        ),
+        Fault::Unable(_) => failure.hint("`refloat doctor` tries what a store can; another one may be able to"),
         Fault::ClockSkew => failure.hint("set the clock of this machine"),
         Fault::Full => failure.hint("make room there"),
         Fault::Throttled { .. } => failure.hint("try again later, or slower with --max-requests-per-second"),
-        Fault::TimedOut { .. } | Fault::Unavailable { .. } => {
-            failure.hint("check --endpoint and the network; --patience tells how long to go on trying")
-        }
+        Fault::TimedOut { .. } | Fault::Unavailable { .. } => failure.hint(match place {
+            PlaceKind::Folder => "check the disk, or what is mounted there; --patience tells how long to go on trying",
+            _ => "check --endpoint and the network; --patience tells how long to go on trying",
+        }),
         Fault::Nonsense(_) => failure.hint("what answers at --endpoint may be something else than this kind of store"),
         _ => failure,
+    }
+}
+
+/// What a store calls keeping on this machine what it read: a fault is then one of the disk here.
+const FETCHING: &str = "writing what was read from";
+
+/// What a place is, as far as advice differs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PlaceKind {
+    Folder,
+    S3,
+    Google,
+    Azure,
+    Swift,
+}
+
+impl PlaceKind {
+    /// Of a place, or of something there, as messages show it.
+    fn of(shown: &str) -> Self {
+        match shown.split_once("://").map(|(scheme, _)| scheme) {
+            None | Some("file") => Self::Folder,
+            Some("gs") => Self::Google,
+            Some("az") => Self::Azure,
+            Some("swift") => Self::Swift,
+            Some(_) => Self::S3,
+        }
+    }
+}
+
+/// What is to be allowed, for `action`.
+fn permission(place: PlaceKind, action: &str) -> String {
+    let (doing, requests) = match action {
+        "writing" | "beginning" | "writing a part of" | "completing" | "going on with" => {
+            ("writing", "put, to list and to get objects")
+        }
+        "giving up" | "listing uploads of" | "looking for uploads in" => {
+            ("clearing uploads away that nobody finished", "list and to abort uploads")
+        }
+        "deleting" => ("deleting", "list and to delete objects"),
+        "keeping" | "retaining" => ("keeping objects from being deleted", "set the retention of objects"),
+        _ => ("reading", "list and to get objects"),
+    };
+    match (place, doing) {
+        (PlaceKind::Folder, "reading") => {
+            "whoever this runs as has to be allowed to read the files there, and to enter every folder above them"
+                .into()
+        }
+        (PlaceKind::Folder, _) => {
+            "whoever this runs as has to be allowed to write there, and it must not be mounted read-only".into()
+        }
+        _ => format!("these credentials may not do this; {doing} needs permission to {requests}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hint(what: &str, action: &str, fault: &Fault) -> String {
+        match fault_failure(what, action, fault) {
+            Failure::Said { hint, .. } => hint.unwrap_or_default(),
+            Failure::OutputClosed => String::new(),
+        }
+    }
+
+    #[test]
+    fn what_is_to_be_allowed_is_what_was_tried() {
+        let fault = Fault::Forbidden("403".into());
+        for (what, action, expected) in [
+            ("s3://b/x", "reading", "reading needs permission to list and to get objects"),
+            ("s3://b/x", "writing a part of", "writing needs permission to put"),
+            ("gs://b/x", "deleting", "deleting needs permission to list and to delete"),
+            ("az://c", "looking for uploads in", "abort uploads"),
+            ("s3://b/x", "keeping", "retention"),
+            ("file:///backups", "listing", "allowed to read"),
+            ("file:///backups/x", "writing", "read-only"),
+            ("file:///backups/x", "deleting", "read-only"),
+            ("s3://b/x", FETCHING, "--scratch"),
+        ] {
+            let hint = hint(what, action, &fault);
+            assert!(hint.contains(expected), "{action} {what}: {hint}");
+        }
+    }
+
+    #[test]
+    fn advice_is_for_the_kind_of_place() {
+        let hint_at = |what: &str, fault: &Fault| hint(what, "listing", fault);
+        assert!(hint_at("s3://b", &Fault::NoSuchPlace).contains("--region"));
+        assert!(hint_at("az://c", &Fault::NoSuchPlace).contains("account"));
+        let folder = [hint_at("/backups", &Fault::NoSuchPlace), hint_at("file:///backups", &Fault::NoSuchPlace)];
+        for hint in folder {
+            assert!(hint.contains("folder") && !hint.contains("--"), "{hint}");
+        }
+        let away = || Fault::TimedOut { after: std::time::Duration::from_secs(1) };
+        assert!(!hint_at("file:///backups", &away()).contains("--endpoint"));
+        assert!(hint_at("s3://b", &away()).contains("--endpoint"));
+        assert!(hint_at("s3://b", &Fault::Unable("replace only if unchanged")).contains("--conditional-writes"));
+        assert!(hint_at("s3://b/x", &Fault::Retained { until: None }).contains("retention"));
     }
 }

@@ -41,6 +41,8 @@ enum Meaning {
     Called(&'static str),
     /// It is this flag of ours, whose value is made of theirs.
     Made(&'static str, fn(&str) -> String),
+    /// With a value it is called so here; ours of its name has none, and means something else.
+    CalledWithValue(&'static str),
     /// It is a part of where the archive is.
     Archive(Part),
     /// It is a part of where the other destination is.
@@ -60,7 +62,7 @@ enum Part {
     Prefix,
 }
 
-use Meaning::{Archive, Called, Ignored, Made, Other, OtherKept, Refused, Same};
+use Meaning::{Archive, Called, CalledWithValue, Ignored, Made, Other, OtherKept, Refused, Same};
 use Part::{Container, Prefix, Provider};
 use Takes::{Switch, Value};
 
@@ -74,6 +76,7 @@ const LEASES: &str = "leases that tell Gardener of snapshots come with the opera
 const SELF: &str = "whoever has the right to write is the leader; it is told in the archive (--takeover)";
 const RETRIES: &str = "what may succeed later is tried again anyway (--patience)";
 const PACKED: &str = "what is archived is always compressed";
+const NO_ETCD: &str = "a restore starts no etcd";
 const ELSEWHERE: &str = "`--also` names another destination, and what is otherwise there (docs/destinations.md)";
 
 /// All flags that are known, in the order of etcdbrctl's own groups.
@@ -91,6 +94,7 @@ const ROWS: &[Row] = &[
     row("etcd-snapshot-timeout", None, Value, Ignored("a snapshot may take its time as long as pieces of it come")),
     row("etcd-defrag-timeout", None, Value, Ignored("a member has ten minutes to defragment")),
     row("insecure-transport", None, Switch, Ignored("http:// or https:// of --endpoints says it")),
+    row("insecure-skip-tls-verify", None, Switch, CalledWithValue("insecure-skip-etcd-verify")),
     row("cacert", None, Value, Same),
     row("cert", None, Value, Same),
     row("key", None, Value, Same),
@@ -136,6 +140,15 @@ const ROWS: &[Row] = &[
     row("server-cert", None, Value, Same),
     row("server-key", None, Value, Same),
     row("data-dir", Some('d'), Value, Same),
+    row(
+        "restoration-temp-snapshots-dir",
+        None,
+        Value,
+        Ignored("what a restore has to have on this machine meanwhile is where --scratch says"),
+    ),
+    row("auto-compaction-mode", None, Value, Ignored(NO_ETCD)),
+    row("auto-compaction-retention", None, Value, Ignored(NO_ETCD)),
+    row("embedded-etcd-quota-bytes", None, Value, Ignored(NO_ETCD)),
     row("defragmentation-schedule", None, Value, Called("defragment-at")),
     row("enable-profiling", None, Switch, Ignored("there is no profiler in it")),
     row(
@@ -194,8 +207,13 @@ impl Translator {
                 }
                 (value, _) => value.map(str::to_owned),
             };
+            let as_word = |(name, value): (&str, String)| match (row.meaning, value.as_str()) {
+                (CalledWithValue(_), "true") => Some(format!("--{name}")),
+                (CalledWithValue(_), _) => None,
+                _ => Some(format!("--{name}={value}")),
+            };
             let ours = self.take(row, value.as_deref())?;
-            translated.extend(ours.map(|(name, value)| OsString::from(format!("--{name}={value}"))));
+            translated.extend(ours.and_then(as_word).map(OsString::from));
         }
         Ok(translated)
     }
@@ -205,9 +223,13 @@ impl Translator {
         let given = value.unwrap_or("true");
         match row.meaning {
             Same => return Ok(Some((row.name, given.to_owned()))),
-            Called(ours) => return Ok(Some((ours, given.to_owned()))),
+            Called(ours) | CalledWithValue(ours) => return Ok(Some((ours, given.to_owned()))),
             Made(ours, of) => return Ok(Some((ours, of(given)))),
-            Archive(part) => self.archive.tell(part, given),
+            Archive(part) => {
+                self.archive.tell(part, given);
+                let flavour = self.archive.flavour().filter(|_| matches!(part, Provider));
+                return Ok(flavour.map(|flavour| ("flavour", flavour.to_owned())));
+            }
             Other(part) => self.other.tell(part, given),
             OtherKept => self.keeps_other = given == "true",
             Ignored(why) => self.notes.push(format!("--{} is ignored: {why}", row.name)),
@@ -238,6 +260,12 @@ impl Translator {
             Failure::new(Kind::Usage, "--secondary-backup-sync-enabled does not say which bucket it is")
                 .hint("--secondary-store-container names it; or `--also` gives it as a URL")
         })?;
+        let (flavour, first) = (self.other.flavour(), self.archive.flavour());
+        if place.starts_with(S3) && flavour != first {
+            let says = flavour.map(|flavour| format!(", `flavour: {flavour}`")).unwrap_or_default();
+            return Err(Failure::new(Kind::Usage, "the two stores speak S3 in different ways")
+                .hint(format!("`--also` names a file with `archive: {place}`{says}, and how it is reached")));
+        }
         let is_set = |variable: &&String| environment.get(variable).is_some();
         match credentials_of_second().iter().find(is_set) {
             None => Ok(Some(place)),
@@ -253,7 +281,7 @@ const SECOND: &str = "secondary-";
 
 /// The variables by which etcdbrctl is told who it is at the second store.
 fn credentials_of_second() -> Vec<String> {
-    let owners = ["AWS", "AZURE", "GOOGLE", "OPENSTACK"];
+    let owners = ["AWS", "AZURE", "GOOGLE", "OPENSTACK", "ALICLOUD", "OPENSHIFT"];
     let variable = |owner| format!("SECONDARY_{owner}_APPLICATION_CREDENTIALS");
     owners.map(variable).into_iter().flat_map(|variable| [format!("{variable}_JSON"), variable]).collect()
 }
@@ -272,6 +300,17 @@ impl Place {
         self.provider.is_some() || self.container.is_some() || self.prefix.is_some()
     }
 
+    /// Whose store it is, if that is known.
+    fn known(&self) -> Option<&'static Known> {
+        let provider = self.provider.as_deref().unwrap_or("Local");
+        PROVIDERS.iter().find(|known| provider.eq_ignore_ascii_case(known.name))
+    }
+
+    /// Whose S3 it is, if its URL does not tell.
+    fn flavour(&self) -> Option<&'static str> {
+        self.known().and_then(|known| known.flavour)
+    }
+
     /// As ours, if any part of it was told. Their flags begin with `which`.
     fn url(&self, which: &str, environment: &Environment) -> Result<Option<String>, Failure> {
         if !self.is_told() {
@@ -285,31 +324,53 @@ impl Place {
                 "--{which}store-container names it; or give the place as a URL, as in s3://bucket/prefix"
             ))
         })?;
-        let provider = self.provider.as_deref().unwrap_or("Local");
-        let scheme = PROVIDERS.iter().find(|(name, _)| provider.eq_ignore_ascii_case(name)).map(|(_, scheme)| *scheme);
-        let scheme = scheme.ok_or_else(|| {
-            let known: Vec<&str> = PROVIDERS.iter().map(|(name, _)| *name).collect();
+        let known = self.known().ok_or_else(|| {
+            let names: Vec<&str> = PROVIDERS.iter().map(|known| known.name).collect();
+            let provider = self.provider.as_deref().unwrap_or_default();
             let message = format!("--{which}storage-provider {provider} is not taken");
             Failure::new(Kind::Usage, message)
-                .hint(format!("{} are; of others the place is s3://bucket/prefix, with --flavour", known.join(", ")))
+                .hint(format!("{} are; of others the place is s3://bucket/prefix, with --flavour", names.join(", ")))
         })?;
         let prefix = self.prefix.as_deref().unwrap_or_default().trim_matches('/');
         let slash = if prefix.is_empty() { "" } else { "/" };
-        Ok(Some(format!("{scheme}{container}{slash}{prefix}")))
+        Ok(Some(format!("{}{container}{slash}{prefix}", known.scheme)))
     }
 }
 
-/// Whose stores need no more than a URL, and how that begins.
-const PROVIDERS: &[(&str, &str)] =
-    &[("Local", ""), ("S3", "s3://"), ("GCS", "gs://"), ("ABS", "az://"), ("Swift", "swift://")];
+/// A kind of store, as etcdbrctl calls it.
+#[derive(Debug)]
+struct Known {
+    name: &'static str,
+    /// How its URL begins.
+    scheme: &'static str,
+    /// Whose S3 it is, if that has to be said.
+    flavour: Option<&'static str>,
+}
+
+const S3: &str = "s3://";
+
+/// OCS is OpenShift Container Storage, which is Ceph; Huawei's OBS is nothing that etcdbrctl knows.
+const PROVIDERS: &[Known] = &[
+    Known { name: "Local", scheme: "", flavour: None },
+    Known { name: "S3", scheme: S3, flavour: None },
+    Known { name: "GCS", scheme: "gs://", flavour: None },
+    Known { name: "ABS", scheme: "az://", flavour: None },
+    Known { name: "Swift", scheme: "swift://", flavour: None },
+    Known { name: "OSS", scheme: S3, flavour: Some("oss") },
+    Known { name: "OCS", scheme: S3, flavour: Some("ceph") },
+    Known { name: "ECS", scheme: S3, flavour: Some("ecs") },
+];
 
 /// The row of an argument that is theirs, and the value that it carries itself.
 fn theirs<'a>(command: &Command, text: &'a str) -> Option<(&'static Row, Option<&'a str>)> {
     if let Some(long) = text.strip_prefix("--") {
         let (name, value) = long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
-        let is_ours = |arg: &clap::Arg| arg.get_long() == Some(name);
-        let row = row_called(COMMAND, name).filter(|_| !command.get_arguments().any(is_ours))?;
-        return Some((row, value));
+        let is_ours = command.get_arguments().any(|arg| arg.get_long() == Some(name));
+        let is_theirs = |row: &&Row| match row.meaning {
+            CalledWithValue(_) => value.is_some(),
+            _ => !is_ours,
+        };
+        return Some((row_called(COMMAND, name).filter(is_theirs)?, value));
     }
     let mut letters = text.strip_prefix('-')?.chars();
     let letter = letters.next()?;
@@ -334,7 +395,11 @@ pub fn page(made_from: &str) -> String {
             Same => "the same".to_owned(),
             Called(ours) => format!("`--{ours}`"),
             Made(ours, of) => format!("`--{ours} {}`", of("PORT")),
-            Archive(Provider) => "with the two below: ARCHIVE, as in `s3://container/prefix`".to_owned(),
+            CalledWithValue(ours) => format!("with `=true` or `=false`: `--{ours}`, or nothing"),
+            Archive(Provider) => {
+                "with the two below: ARCHIVE, as in `s3://container/prefix`; of OSS, OCS and ECS `--flavour` too"
+                    .to_owned()
+            }
             Archive(Container) => "the bucket, container or folder of ARCHIVE; `STORAGE_CONTAINER` too".to_owned(),
             Archive(Prefix) => "the prefix of ARCHIVE".to_owned(),
             Other(Provider) => "with the two below: `--also`, as in `s3://container/prefix`".to_owned(),
@@ -349,7 +414,7 @@ pub fn page(made_from: &str) -> String {
         let _ = writeln!(text, "| `{short}--{}` | {here} |", row.name);
     }
     text.push_str(
-        "\n`--insecure-skip-tls-verify` is about the store here; for etcd it is `--insecure-skip-etcd-verify`. The archive that etcdbrctl wrote at \
+        "\n`--insecure-skip-tls-verify` without a value is about the store here; for etcd it is `--insecure-skip-etcd-verify`. The archive that etcdbrctl wrote at \
          the same place is left as it is; `refloat copy` makes one of ours of it. Where `SECONDARY_` variables tell etcdbrctl its credentials for the \
          second store, `--also` names a file with them.\n",
     );
@@ -402,11 +467,101 @@ mod tests {
             let (_, theirs) = translated(args).unwrap();
             assert_eq!(theirs.archive(&Environment::default()).unwrap().as_deref(), expected, "{args:?}");
         }
-        let (_, theirs) = translated(&["--storage-provider=OSS", "--store-container=b"]).unwrap();
+        let (_, theirs) = translated(&["--storage-provider=minio", "--store-container=b"]).unwrap();
         assert!(format!("{:?}", theirs.archive(&Environment::default())).contains("--flavour"));
         let (_, theirs) = translated(&["--storage-provider=S3"]).unwrap();
         let environment = Environment::of([("STORAGE_CONTAINER", "c"), ("SECONDARY_STORAGE_CONTAINER", "d")]);
         assert_eq!(theirs.archive(&environment).unwrap().as_deref(), Some("s3://c"));
+    }
+
+    #[test]
+    fn whose_s3_it_is_is_said() {
+        for (provider, flavour) in [("OSS", "oss"), ("OCS", "ceph"), ("ecs", "ecs")] {
+            let provider = format!("--storage-provider={provider}");
+            let (args, theirs) = translated(&[&provider, "--store-container=b"]).unwrap();
+            assert_eq!(args, [format!("--flavour={flavour}")]);
+            assert!(store::Flavour::parse(flavour).is_some());
+            assert_eq!(theirs.archive(&Environment::default()).unwrap().as_deref(), Some("s3://b"));
+        }
+        assert_eq!(translated(&["--storage-provider=S3"]).unwrap().0, Vec::<String>::new());
+
+        let both = |first: &str, second: &str| {
+            let (first, second) =
+                (format!("--storage-provider={first}"), format!("--secondary-storage-provider={second}"));
+            let args: [&str; 4] = [&first, &second, "--secondary-store-container=c", "--secondary-backup-sync-enabled"];
+            let (_, mut theirs) = translated(&args).unwrap();
+            theirs.also(&Environment::default()).map_err(|failure| format!("{failure:?}"))
+        };
+        assert_eq!(both("OSS", "OSS"), Ok(Some("s3://c".into())));
+        assert_eq!(both("OSS", "GCS"), Ok(Some("gs://c".into())));
+        assert!(both("S3", "OSS").unwrap_err().contains("flavour: oss"));
+        assert!(both("OSS", "S3").unwrap_err().contains("archive: s3://c"));
+    }
+
+    /// What etcd-druid starts its sidecar with; where its `etcd.conf.yaml` is, the sidecar knows and we are told.
+    #[test]
+    fn the_whole_command_line_of_druid_is_taken() {
+        let druids = [
+            "--server-port=8080",
+            "--enable-snapshot-lease-renewal=true",
+            "--full-snapshot-lease-name=etcd-main-full-snap",
+            "--delta-snapshot-lease-name=etcd-main-delta-snap",
+            "--storage-provider=OSS",
+            "--store-prefix=etcd-main",
+            "--store-endpoint-override=https://oss.example",
+            "--schedule=0 */1 * * *",
+            "--delta-snapshot-period=5m0s",
+            "--delta-snapshot-retention-period=1h0m0s",
+            "--delta-snapshot-memory-limit=104857600",
+            "--garbage-collection-policy=LimitBased",
+            "--max-backups=7",
+            "--garbage-collection-period=12h0m0s",
+            "--compress-snapshots=true",
+            "--compression-policy=gzip",
+            "--etcd-snapshot-timeout=15m0s",
+            "--defragmentation-schedule=0 0 */3 * *",
+            "--etcd-defrag-timeout=15m0s",
+            "--auto-compaction-mode=periodic",
+            "--auto-compaction-retention=30m",
+            "--cacert=/var/etcd/ssl/ca/bundle.crt",
+            "--cert=/var/etcd/ssl/client/tls.crt",
+            "--key=/var/etcd/ssl/client/tls.key",
+            "--insecure-transport=false",
+            "--insecure-skip-tls-verify=false",
+            "--endpoints=https://etcd-main-local:2379",
+            "--service-endpoints=https://etcd-main-client:2379",
+            "--server-cert=/var/etcdbr/ssl/server/tls.crt",
+            "--server-key=/var/etcdbr/ssl/server/tls.key",
+            "--data-dir=/var/etcd/data/new.etcd",
+            "--restoration-temp-snapshots-dir=/var/etcd/data/restoration.temp",
+            "--snapstore-temp-directory=/var/etcd/data/temp",
+            "--etcd-connection-timeout=5m",
+            "--use-etcd-wrapper=true",
+            "--enable-member-lease-renewal=true",
+            "--k8s-heartbeat-duration=10s",
+            "--embedded-etcd-quota-bytes=8589934592",
+            "--enable-profiling=true",
+            "--etcd-connection-timeout-leader-election=5s",
+            "--reelection-period=5s",
+        ];
+        let (ours, theirs) = translated(&druids).unwrap();
+        let container = Environment::of([("STORAGE_CONTAINER", "bucket")]);
+        let archive = theirs.archive(&container).unwrap().unwrap();
+        assert_eq!(archive, "s3://bucket/etcd-main");
+
+        let program = ["refloat", COMMAND, "--etcd-config=/var/etcd/config/etcd.conf.yaml"].map(str::to_owned);
+        let all = program.into_iter().chain(ours.iter().cloned()).chain([archive]);
+        if let Err(refused) = crate::command().try_get_matches_from(all) {
+            panic!("{ours:?}: {refused}");
+        }
+    }
+
+    #[test]
+    fn whether_etcd_is_verified_is_not_taken_for_the_store() {
+        let words = |given: &str| translated(&[given]).unwrap().0;
+        assert_eq!(words("--insecure-skip-tls-verify=true"), ["--insecure-skip-etcd-verify"]);
+        assert_eq!(words("--insecure-skip-tls-verify=false"), Vec::<String>::new());
+        assert_eq!(words("--insecure-skip-tls-verify"), ["--insecure-skip-tls-verify"]);
     }
 
     #[test]
@@ -446,6 +601,7 @@ mod tests {
                 Called(ours) | Made(ours, _) => {
                     assert!(is_there(ours) && !is_there(row.name), "--{ours}, --{}", row.name)
                 }
+                CalledWithValue(ours) => assert!(is_there(ours) && is_there(row.name), "--{ours}, --{}", row.name),
                 _ => assert!(!is_there(row.name), "--{} means something here", row.name),
             }
         }

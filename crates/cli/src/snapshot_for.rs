@@ -105,8 +105,7 @@ impl SnapshotForArgs {
             None => Ok(place),
             Some(System::Etcdbrctl) => {
                 let name = etcdbrctl::Name::of_full(revision, now, container).ok_or_else(|| refused("etcdbrctl"))?;
-                let restore_it =
-                    format!("etcdbrctl restore --storage-provider Local --store-container {}", output.display());
+                let restore_it = etcdbrctl_restore(output);
                 Ok(Place { path: output.join(name.path()), restore_it, ..place })
             }
             Some(System::K3s) => {
@@ -133,6 +132,32 @@ impl SnapshotForArgs {
                 Ok(Place { path: output.join(name.to_string()), lacks: Some(lacks), restore_it, ..place })
             }
         }
+    }
+}
+
+/// What makes etcdbrctl find what is in `output`. Its Local store is at `$HOME/CONTAINER`, also where the container is an
+/// absolute path; and it ends well without a data directory where it finds nothing, so that has to be looked for.
+fn etcdbrctl_restore(output: &Path) -> String {
+    let absolute = std::path::absolute(output).unwrap_or_else(|_| output.into());
+    let (home, container) = match (absolute.parent(), absolute.file_name()) {
+        (Some(parent), Some(name)) => (parent, Path::new(name)),
+        _ => (absolute.as_path(), Path::new(".")),
+    };
+    format!(
+        "HOME={} etcdbrctl restore --storage-provider Local --store-container {} --data-dir DIR; DIR is then there, unless \
+         it found nothing",
+        in_shell(home),
+        in_shell(container)
+    )
+}
+
+/// A path as a shell reads it.
+fn in_shell(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,".contains(c);
+    match text.chars().all(is_plain) {
+        true => text,
+        false => format!("'{}'", text.replace('\'', r"'\''")),
     }
 }
 
@@ -222,4 +247,29 @@ fn parent(path: &Path) -> &Path {
 
 fn failed(action: &str, path: &Path, error: &io::Error) -> Failure {
     Failure::because(kind_of(error), format!("cannot {action} {}", path.display()), error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn etcdbrctl_looks_below_its_home() {
+        let begins = |output: &str, expected: &str| {
+            let line = etcdbrctl_restore(Path::new(output));
+            assert!(line.starts_with(expected), "{output}: {line}");
+        };
+        begins(
+            "/backups/prod",
+            "HOME=/backups etcdbrctl restore --storage-provider Local --store-container prod --data-dir DIR",
+        );
+        begins("/prod", "HOME=/ etcdbrctl restore --storage-provider Local --store-container prod ");
+        begins("/", "HOME=/ etcdbrctl restore --storage-provider Local --store-container . ");
+        begins(
+            "/my backups/it's",
+            r"HOME='/my backups' etcdbrctl restore --storage-provider Local --store-container 'it'\''s' ",
+        );
+        let here = std::env::current_dir().unwrap();
+        begins("prod", &format!("HOME={} ", in_shell(&here)));
+    }
 }

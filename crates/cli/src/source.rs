@@ -128,7 +128,7 @@ impl SourceArgs {
             return self.open(at);
         }
         let at = revision_of_file(at, &self.src)?;
-        Ok(Opened::of_file(open_damaged(&self.src)?, at))
+        Ok(Opened::of_file(open_damaged(&self.src, self.scratch_or(&std::env::temp_dir())?)?, at))
     }
 
     /// Opens only the pages of it: for a database that is too damaged to open.
@@ -139,7 +139,7 @@ impl SourceArgs {
             |error: io::Error| Failure::because(kind_of(&error), format!("cannot open {}", file.display()), &error);
         let opened = File::open(&file).map_err(unreadable)?;
         let container = Container::detect(&opened).map_err(unreadable)?;
-        let expanded = container.expand(&opened, &std::env::temp_dir());
+        let expanded = container.expand(&opened, self.scratch_or(&std::env::temp_dir())?);
         let expanded = expanded.map_err(|source| refusal(path, &OpenError::Expand { path: path.into(), source }))?;
         let storage = Arc::new(expanded.unwrap_or(opened));
         BoltFile::open(storage).map_err(|error| not_a_database(path, &error.into()))
@@ -158,7 +158,7 @@ impl SourceArgs {
 impl FileArgs {
     /// Opens it, also if it is a data directory whose log is of no use.
     pub fn open_damaged(&self) -> Result<Opened, Failure> {
-        Ok(Opened::of_file(open_damaged(&self.src)?, None))
+        Ok(Opened::of_file(open_damaged(&self.src, &std::env::temp_dir())?, None))
     }
 }
 
@@ -176,10 +176,10 @@ impl Location {
     }
 }
 
-fn open_damaged(src: &Location) -> Result<Source, Failure> {
+fn open_damaged(src: &Location, scratch: &Path) -> Result<Source, Failure> {
     let path = src.path()?;
     let _reading = Reading::begin("opening", size_of(path));
-    Source::open_damaged(path, &std::env::temp_dir()).map_err(|error| refusal(path, &error))
+    Source::open_damaged(path, scratch).map_err(|error| refusal(path, &error))
 }
 
 fn size_of(path: &Path) -> u64 {

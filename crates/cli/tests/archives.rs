@@ -13,6 +13,9 @@ use testkit::fixtures::{self, Point};
 const ETCDBRCTL: [&str; 6] =
     ["plain-3.5.30", "gzip-3.4.23", "lzw-3.5.30", "zlib-3.5.30", "compacted-3.5.30", "small-3.5.30"];
 
+/// With its history, also where that of Kubernetes would be left out because the archive has gone on.
+const AS_IT_WAS: [&str; 2] = ["--bump-revision", "0"];
+
 /// What `refloat args` answers in JSON, and its exit code.
 #[track_caller]
 fn refloat(args: &[&str]) -> (Value, i32) {
@@ -51,7 +54,8 @@ fn what_is_restored_of_every_point_hashes_as_the_live_server_did() {
             println!("{name} at {}", point.revision);
             let target = folder.path().join(format!("{name}-{}", point.revision));
             let (at, archive) = (point.revision.to_string(), archive.to_str().unwrap());
-            let (told, code) = refloat(&["restore", archive, "--at", &at, "--data-dir", target.to_str().unwrap()]);
+            let args = ["restore", archive, "--at", &at, "--data-dir", target.to_str().unwrap()];
+            let (told, code) = refloat(&[&args[..], &AS_IT_WAS].concat());
             assert_eq!((told["restored_revision"].as_i64(), code), (Some(point.revision), 0));
             compared += require_hashes(&target, &point);
             std::fs::remove_dir_all(&target).unwrap();
@@ -59,6 +63,24 @@ fn what_is_restored_of_every_point_hashes_as_the_live_server_did() {
     }
     println!("{compared} hashes compared");
     assert!(compared > 60, "{compared}");
+}
+
+#[test]
+fn who_watched_kubernetes_meets_no_revision_twice_after_a_restore_to_the_past() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = fixtures::path("etcdbrctl/small-3.5.30");
+    let archive = archive.to_str().unwrap();
+    // The archive has seen revisions up to 320. What leads to less than that, whoever asked for it, leads back.
+    for (at, begins, compacted) in
+        [("150", 1_000_000_320, 1_000_000_320), ("319", 1_000_000_320, 1_000_000_320), ("latest", 320, 100)]
+    {
+        let target = folder.path().join(at);
+        let (told, code) = refloat(&["restore", archive, "--at", at, "--data-dir", target.to_str().unwrap()]);
+        assert_eq!((told["revision"].as_i64(), code), (Some(begins), 0), "{at}");
+        let (own, _) = refloat(&["hashkv", target.to_str().unwrap()]);
+        let found = (own["revision"].as_i64(), own["compact_revision"].as_i64());
+        assert_eq!(found, (Some(begins), Some(compacted)), "{at}");
+    }
 }
 
 #[test]
@@ -79,7 +101,8 @@ fn the_latest_point_before_a_hole_is_built_and_counts_as_a_finding() {
     let folder = tempfile::tempdir().unwrap();
     let archive = fixtures::path("etcdbrctl/damaged/missing-delta");
     let target = folder.path().join("etcd");
-    let (told, code) = refloat(&["restore", archive.to_str().unwrap(), "--data-dir", target.to_str().unwrap()]);
+    let args = ["restore", archive.to_str().unwrap(), "--data-dir", target.to_str().unwrap()];
+    let (told, code) = refloat(&[&args[..], &AS_IT_WAS].concat());
     assert_eq!((told["restored_revision"].as_i64(), code), (Some(257), 1));
     let points = fixtures::points(&fixtures::truth("etcdbrctl/small-3.5.30.truth.json"));
     let point = points.iter().find(|point| point.revision == 257).unwrap();
@@ -93,7 +116,7 @@ fn built_of_damaged(case: &str, at: &str) -> (i64, i32) {
     let target = folder.path().join("etcd");
     let archive = fixtures::path(format!("etcdbrctl/damaged/{case}"));
     let args = ["restore", archive.to_str().unwrap(), "--at", at, "--data-dir", target.to_str().unwrap()];
-    let (told, code) = refloat(&args);
+    let (told, code) = refloat(&[&args[..], &AS_IT_WAS].concat());
     let revision = told["restored_revision"].as_i64().unwrap();
     let points = fixtures::points(&fixtures::truth("etcdbrctl/small-3.5.30.truth.json"));
     let point =
@@ -137,7 +160,7 @@ fn a_hole_before_a_full_that_has_its_history_is_none() {
         let target = folder.path().join(at.to_string());
         let (archive, revision) = (archive.to_str().unwrap(), at.to_string());
         let args = ["restore", archive, "--at", &revision, "--data-dir", target.to_str().unwrap()];
-        assert_eq!(refloat(&args).1, 0);
+        assert_eq!(refloat(&[&args[..], &AS_IT_WAS].concat()).1, 0);
         if let Some(point) = points.iter().find(|point| point.revision == at) {
             require_hashes(&target, point);
         }

@@ -68,11 +68,21 @@ fn write_database(
     progress(Progress { step: Step::Proving, done_bytes: 0, of_bytes: built.size_bytes });
     let hash = || {
         let proven = read_back.require_whole(path, &tables, copied.crc.crc)?;
-        Ok(hash_backend(&proven.database, Flavour::Snapshot)?)
+        same_hash(source, &proven.database)
     };
     let hash = synced(&mut *file, path, hash)?;
     let size_bytes_before = source.size_bytes();
     Ok(Defragmented { path: path.into(), size_bytes_before, size_bytes: built.size_bytes, hash })
+}
+
+/// The hash over everything in `source`, which that over everything in the new one must be.
+fn same_hash(source: &Database, new: &Database) -> Result<u32, RestoreError> {
+    let found = hash_backend(new, Flavour::Snapshot)?;
+    let expected = hash_backend(source, Flavour::Snapshot)?;
+    if found == expected {
+        return Ok(found);
+    }
+    Err(RestoreError::Proof(format!("its hash is {found}, that of the source {expected}")))
 }
 
 #[cfg(test)]

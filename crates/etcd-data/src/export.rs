@@ -110,7 +110,8 @@ fn write_snapshot(
         file.write_all_at(&sha256, built.size_bytes)?;
         file.sync()
     };
-    append().map_err(|source| RestoreError::Io { action: "writing", path: path.into(), source })?;
+    let io_error = |source| RestoreError::Io { action: "writing", path: path.into(), source };
+    append().map_err(|source| no_space(io_error(source), disk, contents, path))?;
     let size_bytes = built.size_bytes + sha256.len() as u64;
     Ok(Exported { path: path.into(), hash, records: copied.records, size_bytes, sha256 })
 }

@@ -2,48 +2,26 @@
 //! here, is what the same etcd came up with when it was started on a copy.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
+mod truth;
+
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::path::Path;
 
 use etcd_data::bolt_file::BoltFile;
 use etcd_data::database::Database;
 use etcd_data::hash::hash_kv;
-use etcd_data::live::{self, Keys};
 use etcd_data::replay::{CaughtUp, catch_up};
 use etcd_data::revision::Revision;
 use etcd_data::wal::Log;
 use serde_json::Value;
-use testkit::fixtures::{DATA_DIRS, KeysDigest, data_dir, data_dir_truth, points};
+use testkit::fixtures::{DATA_DIRS, data_dir, data_dir_truth, points};
+use truth::{keys_sha256, live_keys};
 
 fn open(data_dir: &Path) -> (Database, CaughtUp) {
     let file = std::fs::File::open(data_dir.join("member/snap/db")).unwrap();
     let database = Database::open(BoltFile::open(std::sync::Arc::new(file)).unwrap()).unwrap();
     let log = Log::open(&data_dir.join("member/wal")).unwrap();
     (database.clone(), catch_up(database, &log, &[]).unwrap())
-}
-
-/// What the truth says of a live key: its value, create revision, mod revision, version and lease.
-type Live = (Vec<u8>, [i64; 4]);
-
-fn live_keys(database: &Database, at: Option<Revision>) -> BTreeMap<Vec<u8>, Live> {
-    let mut keys = BTreeMap::new();
-    live::visit(database, at, Keys::All, |_, kv| {
-        let numbers = [kv.create_revision.0, kv.mod_revision.0, kv.version, kv.lease.0];
-        keys.insert(kv.key.to_vec(), (kv.value.to_vec(), numbers));
-        ControlFlow::Continue(())
-    })
-    .unwrap();
-    keys
-}
-
-fn keys_sha256(database: &Database, at: i64) -> (usize, String) {
-    let keys = live_keys(database, Some(Revision(at)));
-    let mut digest = KeysDigest::default();
-    for (key, (value, numbers)) in &keys {
-        digest.add(key, value, *numbers);
-    }
-    (keys.len(), digest.finish())
 }
 
 #[test]

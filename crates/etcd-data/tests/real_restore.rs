@@ -19,7 +19,8 @@ use etcd_data::undo::undo;
 use etcd_data::{Database, Revision, Source};
 use tempfile::TempDir;
 use testkit::client::{HashKv, Kv};
-use testkit::{Client, ClusterPlan, Compare, Etcd, Member, Op, Txn, Version, judges};
+use testkit::fixtures::{DATA_DIRS, Point, PointHash, data_dir, data_dir_truth, points};
+use testkit::{Client, ClusterPlan, Compare, Etcd, Golden, Member, Op, Txn, Version, judges};
 
 /// What a server of one version was made to hold, and what it said of it.
 struct Origin {
@@ -394,7 +395,7 @@ fn a_defragmented_file_takes_the_place_of_the_members_own() {
 }
 
 #[test]
-fn an_unfinished_compaction_has_nothing_left_to_do() {
+fn what_is_compacted_here_is_what_a_server_compacts() {
     for version in Version::ALL {
         let origin = Origin::of(version);
         let source = origin.open(&origin.snapshot());
@@ -412,4 +413,45 @@ fn an_unfinished_compaction_has_nothing_left_to_do() {
         assert_eq!(db, db_before);
         works(Member::new(version, origin.folder.path().join("compacted")).start(), &format!("{version} compacted"));
     }
+}
+
+#[test]
+fn a_member_that_was_killed_while_it_compacted_comes_up_compacted() {
+    for version in Version::ALL {
+        let golden = Golden::get(version, "compacting");
+        let (db, folder) = (golden.db(), tempfile::tempdir().unwrap());
+        let source = Source::open(&db, folder.path()).unwrap().database;
+        let member = Member::new(version, folder.path().join("restored"));
+        restored(&source, &options(&member));
+        runs_and_says(member, &points(&golden.truth()), &format!("{version}, killed while it compacted"));
+    }
+}
+
+#[test]
+fn what_became_of_a_killed_member_runs() {
+    for name in DATA_DIRS.into_iter().filter(|name| name.ends_with("-killed")) {
+        let version = Version::ALL.into_iter().find(|version| name.starts_with(version.minor())).unwrap();
+        let (dir, folder) = (data_dir(name), tempfile::tempdir().unwrap());
+        let source = Source::open(dir.path(), folder.path()).unwrap().database;
+        let mut truth = data_dir_truth(name);
+        truth["points"] = serde_json::json!([truth["final"]]);
+        let member = Member::new(version, folder.path().join("restored"));
+        restored(&source, &options(&member));
+        runs_and_says(member, &points(&truth), name);
+    }
+}
+
+/// Starts `member`, which says of `points` what the server before it said, and works.
+fn runs_and_says(member: Member, points: &[Point], what: &str) {
+    let etcd = member.start();
+    let client = etcd.client();
+    for point in points {
+        for before in &point.hashes {
+            let now = client.hash_kv(point.revision).unwrap();
+            let now = PointHash { hash: now.hash, compact_revision: now.compact_revision };
+            assert_eq!(now, *before, "{what} at {}", point.revision);
+        }
+        assert_eq!(client.all(point.revision).unwrap().len(), point.key_count, "{what} at {}", point.revision);
+    }
+    works(etcd, what);
 }

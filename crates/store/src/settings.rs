@@ -4,6 +4,9 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+
 use crate::credentials::{Credentials, Environment};
 use crate::http::Network;
 use crate::secret::Secret;
@@ -47,11 +50,11 @@ pub enum Flavour {
     Aws,
     /// MinIO.
     Minio,
-    /// Ceph's object gateway.
+    /// Ceph's object gateway; in OpenShift Container Storage, which Gardener calls OCS, too.
     Ceph,
     /// Alibaba Cloud OSS.
     Oss,
-    /// Huawei Cloud or Open Telekom Cloud OBS, called OCS too.
+    /// Huawei Cloud or Open Telekom Cloud OBS.
     Obs,
     /// Dell ECS.
     Ecs,
@@ -81,9 +84,9 @@ impl Flavour {
         Some(match name.to_ascii_lowercase().as_str() {
             "aws" => Self::Aws,
             "minio" => Self::Minio,
-            "ceph" => Self::Ceph,
+            "ceph" | "ocs" => Self::Ceph,
             "oss" => Self::Oss,
-            "obs" | "ocs" => Self::Obs,
+            "obs" => Self::Obs,
             "ecs" => Self::Ecs,
             _ => return None,
         })
@@ -105,6 +108,26 @@ pub enum Encryption {
     },
     /// With this key, 32 bytes in base64, which the store forgets after each request.
     CustomerKey(Secret),
+}
+
+impl Encryption {
+    /// What is called so: `s3` is with keys of the store, `kms` or `kms:KEY` with one of its key service.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text.split_once(':') {
+            None if text == "s3" => Some(Self::StoreKeys),
+            None if text == "kms" => Some(Self::KeyService { key: None }),
+            Some(("kms", key)) if !key.is_empty() => Some(Self::KeyService { key: Some(key.to_owned()) }),
+            _ => None,
+        }
+    }
+
+    /// With the key that `text` is: as it is, as Gardener has it, or in base64, as the protocol has it.
+    pub fn with_customer_key(text: &str) -> Self {
+        Self::CustomerKey(match text.len() {
+            32 => Secret::new(BASE64_STANDARD.encode(text)),
+            _ => Secret::new(text),
+        })
+    }
 }
 
 /// How much a store is asked for at most. What is left out is not limited.
@@ -156,5 +179,27 @@ impl fmt::Display for Flavour {
             Self::Obs => "obs",
             Self::Ecs => "ecs",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ocs_is_ceph_and_obs_is_not() {
+        assert_eq!(Flavour::parse("OCS"), Some(Flavour::Ceph));
+        assert_eq!(Flavour::parse("obs"), Some(Flavour::Obs));
+    }
+
+    #[test]
+    fn encryption_reads_as_it_is_typed() {
+        let key = |key: &str| Encryption::KeyService { key: Some(key.to_owned()) };
+        assert_eq!(Encryption::parse("s3"), Some(Encryption::StoreKeys));
+        assert_eq!(Encryption::parse("kms"), Some(Encryption::KeyService { key: None }));
+        assert_eq!(Encryption::parse("kms:arn:aws:kms:eu-1:1:key/2"), Some(key("arn:aws:kms:eu-1:1:key/2")));
+        for text in ["", "kms:", "s3:x", "aes"] {
+            assert_eq!(Encryption::parse(text), None, "{text}");
+        }
     }
 }

@@ -12,7 +12,6 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::live::Trouble;
-use super::session::recall::Ended;
 use super::session::{End, Session, SessionError};
 use super::{Follower, LONGEST_LOOK, PAUSE};
 use crate::pen::Right;
@@ -23,8 +22,6 @@ use crate::stop::{Stop, Stopper};
 pub(super) struct Learned {
     /// The cluster that was captured has become another, or gone back.
     pub(super) replaces: bool,
-    /// Users or roles have changed, and no full has them.
-    pub(super) lacks_full: bool,
 }
 
 impl Follower {
@@ -70,9 +67,7 @@ impl Follower {
                 Err(error) => error,
                 Ok(Some(session)) => {
                     pause = PAUSE;
-                    let Ended { end, lacks_full } = self.watch_until(session, end.header.epoch, &mut stop).await;
-                    learned.lacks_full |= lacks_full;
-                    match end {
+                    match self.watch_until(session, end.header.epoch, &mut stop).await {
                         End::Failed(error) => {
                             learned.replaces |= error.shows_another_history();
                             error
@@ -90,7 +85,7 @@ impl Follower {
     }
 
     /// Watches until it is told to stop, or another one writes by a higher right than `epoch`.
-    async fn watch_until(&self, session: Session, epoch: Epoch, stop: &mut Stop) -> Ended {
+    async fn watch_until(&self, session: Session, epoch: Epoch, stop: &mut Stop) -> End {
         let enough = Stopper::default();
         let watching = session.watch_meanwhile(self, enough.stop_signal());
         let mut watching = std::pin::pin!(watching);

@@ -3,7 +3,7 @@
 pub(crate) mod anchors;
 mod left_over;
 mod listen;
-pub(in crate::follow) mod recall;
+mod recall;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,8 @@ use archive::about::LineageNote;
 use archive::error::in_one_line;
 use archive::founding::found_lineage;
 use archive::header::{FORMAT, Link, PROGRAM};
-use archive::plan::Parent;
+use archive::plan::{Parent, Target, Wanted};
+use archive::point::At;
 use archive::tip::Tip;
 use archive::{Epoch, Error, Header, LineageId};
 use etcd_data::records::TailRecord;
@@ -97,6 +98,11 @@ impl SessionError {
         }
     }
 
+    /// Whether it does not pass by waiting, though another agent may be able to write.
+    pub(crate) fn is_lasting(&self) -> bool {
+        matches!(self, Self::Resume(ResumeError::Stranger { .. })) || self.kind() == Kind::Denied
+    }
+
     /// Whether the cluster that was followed has become another, or gone back.
     pub(crate) fn shows_another_history(&self) -> bool {
         matches!(self, Self::Broken(Break::Behind { .. } | Break::OtherHistory { .. } | Break::OtherCluster { .. }))
@@ -115,8 +121,6 @@ pub struct Session {
     /// The changes of that revision: who watches again compares them with what the cluster says of it.
     last: Vec<TailRecord>,
     told: Told,
-    /// Whether users or roles have changed, and no full has them.
-    lacks_full: bool,
     avoided: Option<u64>,
     /// Since when nobody has told anything.
     silent_since: Option<Instant>,
@@ -132,12 +136,14 @@ impl Session {
         let Follower { live, home, progress, .. } = follower;
         progress.does(Doing::Starting);
         let mut tip = home.with(|archive, home| archive.tip(&home.scratch)).await?;
+        let mut auth_in_full = None;
         if let Some(end) = &tip {
+            auth_in_full = auth_in_full_before(home, end).await?;
             forget_what_is_over(follower, end);
             let left = left_over::sort_out(follower, end).await?;
             if left.is_next && !left.is_of_earlier {
                 let sealed = Mark { revision: end.revision, seen: end.seen };
-                if let Some(session) = Self::go_on_after_spool(follower, epoch, sealed).await {
+                if let Some(session) = Self::go_on_after_spool(follower, epoch, sealed, auth_in_full).await {
                     return Ok(session);
                 }
             }
@@ -152,7 +158,7 @@ impl Session {
         let (parent, why) = match resume(&**live, member, &sight, home, tip, replaces).await? {
             Resume::GoOn(tip) => {
                 let sealed = Mark { revision: tip.revision, seen: tip.seen };
-                return Ok(Self::go_on(follower, epoch, *tip, sealed, &sight, member));
+                return Ok(Self::go_on(follower, epoch, *tip, sealed, auth_in_full, (&sight, member)));
             }
             Resume::NewLineage { parent, why } => (parent, why),
         };
@@ -163,28 +169,44 @@ impl Session {
         let plan = BasePlan { member, etcd_cluster: sight.cluster, lineage, epoch };
         let base = progress.full_taken(plan.take(&**live, home, now)).await?;
         progress.tell(|told| told.sealed = Some(Mark { revision: base.revision, seen: now }));
-        let told = Told::by(&base.closing);
+        let mut told = Told::by(&base.closing);
+        told.see_full(base.closing.auth_revision);
         let last = (base.revision, base.changes);
         Ok(Self::stand(follower, plan, last, None, told, &sight))
     }
 
     /// Goes on after what waits in the spool, if the cluster has the same history there. Nothing if that does not show.
-    async fn go_on_after_spool(follower: &Follower, epoch: Epoch, sealed: Mark) -> Option<Self> {
+    async fn go_on_after_spool(
+        follower: &Follower,
+        epoch: Epoch,
+        sealed: Mark,
+        auth_in_full: Option<u64>,
+    ) -> Option<Self> {
         let Follower { live, home, .. } = follower;
         let tip = left_over::tip(follower).await?;
         let sight = live.look().await.ok()?;
         let member = choose(&sight, None, None).ok()?;
         match resume(&**live, member, &sight, home, Some(tip), false).await.ok()? {
-            Resume::GoOn(tip) => Some(Self::go_on(follower, epoch, *tip, sealed, &sight, member)),
+            Resume::GoOn(tip) => Some(Self::go_on(follower, epoch, *tip, sealed, auth_in_full, (&sight, member))),
             Resume::NewLineage { .. } => None,
         }
     }
 
-    /// Goes on after `tip`; up to `sealed` the archive has everything.
-    fn go_on(follower: &Follower, epoch: Epoch, tip: Tip, sealed: Mark, sight: &Sight, member: u64) -> Self {
+    /// Goes on after `tip`; up to `sealed` the archive has everything, and its newest full has the users and roles of
+    /// `auth_in_full`.
+    fn go_on(
+        follower: &Follower,
+        epoch: Epoch,
+        tip: Tip,
+        sealed: Mark,
+        auth_in_full: Option<u64>,
+        (sight, member): (&Sight, u64),
+    ) -> Self {
         let plan = BasePlan { member, etcd_cluster: sight.cluster, lineage: tip.lineage, epoch };
         follower.progress.tell(|told| told.sealed = Some(sealed));
-        Self::stand(follower, plan, (tip.revision, tip.changes), tip.link, Told::by(&tip.closing), sight)
+        let mut told = Told::by(&tip.closing);
+        told.see_full(auth_in_full);
+        Self::stand(follower, plan, (tip.revision, tip.changes), tip.link, told, sight)
     }
 
     fn stand(
@@ -214,15 +236,9 @@ impl Session {
             sealed: reached,
             last,
             told,
-            lacks_full: false,
             avoided: None,
             silent_since: None,
         }
-    }
-
-    /// Users or roles have changed before it began, and no full has them.
-    pub(crate) fn owes_full(&mut self) {
-        self.lacks_full = true;
     }
 
     /// Follows until something ends it. What was sealed by then is delivered, if the store takes it in time.
@@ -375,6 +391,25 @@ fn forget_what_is_over(follower: &Follower, end: &Tip) {
     let is_over = |last: &Header| last.lineage != end.lineage || last.epoch < end.epoch;
     if follower.spool.last().is_some_and(|(last, _)| is_over(&last.header)) {
         follower.spool.forget_last();
+    }
+}
+
+/// The revision of users and roles in the full that leads to `tip`, if that can be read: whoever has nothing but a public
+/// key follows all the same, and so does who finds it damaged. A merged one has those of the full that it was made of,
+/// whatever it tells at its end.
+async fn auth_in_full_before(home: &Home, tip: &Tip) -> Result<Option<u64>, Error> {
+    let (lineage, end) = (tip.lineage.clone(), tip.revision);
+    let wanted = Wanted { lineage: Some(lineage), target: Target::Revision(end) };
+    let found = home.with(move |archive, home| {
+        let agreed = archive.agree(&wanted, &At::Revision(end), &home.scratch)?;
+        Ok(archive.open_in_place(&agreed)?.database.tables().auth_revision().ok().flatten())
+    });
+    match found.await {
+        Err(error) if error.kind() != Kind::Unavailable => {
+            tracing::warn!(why = in_one_line(&error), "which users the newest full has is not known");
+            Ok(None)
+        }
+        found => found,
     }
 }
 

@@ -16,6 +16,8 @@ pub struct Told {
     leases: BTreeMap<LeaseId, i64>,
     compacted: Option<Revision>,
     auth_revision: Option<u64>,
+    /// The revision of users and roles that the newest full has.
+    auth_in_full: Option<u64>,
     members: Vec<MemberNote>,
     version: Option<String>,
     etcd_cluster: Option<String>,
@@ -34,6 +36,7 @@ impl Told {
             leases: closing.leases.iter().copied().collect(),
             compacted: closing.compactions.iter().map(|compaction| compaction.compact).max(),
             auth_revision: closing.auth_revision,
+            auth_in_full: None,
             members: closing.members.clone(),
             version: closing.cluster_version.clone(),
             etcd_cluster: closing.etcd_cluster.clone(),
@@ -59,9 +62,29 @@ impl Told {
         self.anchors.extend(anchors);
     }
 
-    /// The revision of users and roles that was told last.
-    pub fn auth_revision(&self) -> Option<u64> {
-        self.auth_revision
+    /// Notes the revision of users and roles that the newest full has.
+    pub fn see_full(&mut self, auth_revision: Option<u64>) {
+        self.auth_in_full = auth_revision;
+        // They may have changed just before it was taken.
+        self.auth_revision = self.auth_revision.max(auth_revision);
+    }
+
+    /// Whether users or roles have changed, and no full has them: deltas do not.
+    pub fn lacks_full(&self) -> bool {
+        self.auth_in_full.zip(self.auth_revision).is_some_and(|(held, now)| held != now)
+    }
+
+    /// Asks `member` for the revision of users and roles. If it does not tell in time, that stays as it was.
+    pub async fn ask_for_users(&mut self, live: &dyn Live, member: u64) {
+        if let Ok(Ok(revision)) = timeout(PATIENCE, live.auth_revision(member)).await {
+            self.hear_of_users(revision);
+        }
+    }
+
+    fn hear_of_users(&mut self, revision: Option<u64>) {
+        // A full that does not tell is taken to have what was told first.
+        self.auth_in_full = self.auth_in_full.or(self.auth_revision);
+        self.auth_revision = revision.or(self.auth_revision);
     }
 
     /// Asks `member` for what is needed to seal `segment`. What it does not tell in time stays as it was; gives why.
@@ -85,7 +108,8 @@ impl Told {
             }
         };
         let (compacted, there, auth) = futures::try_join!(compacted, live.leases(member), live.auth_revision(member))?;
-        (self.compacted, self.auth_revision) = (compacted, auth.or(self.auth_revision));
+        self.compacted = compacted;
+        self.hear_of_users(auth);
         let there: BTreeSet<LeaseId> = there.into_iter().collect();
         self.leases.retain(|id, _| there.contains(id));
         let unknown: Vec<LeaseId> = there.into_iter().filter(|id| !self.leases.contains_key(id)).collect();
@@ -137,4 +161,32 @@ async fn compacted(
         if live.has(member, middle).await? { there = middle } else { gone = middle }
     }
     Ok(Some(there))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_is_lacking_until_one_has_the_users_that_were_told_last() {
+        let closing = Closing { auth_revision: Some(5), ..Closing::default() };
+        let mut told = Told::by(&closing);
+        told.see_full(Some(4));
+        assert!(told.lacks_full(), "the last delta tells of others");
+        told.see_full(Some(5));
+        assert!(!told.lacks_full());
+        told.hear_of_users(Some(6));
+        assert!(told.lacks_full());
+        told.hear_of_users(None);
+        assert!(told.lacks_full(), "who does not tell takes nothing back");
+        told.see_full(Some(7));
+        assert!(!told.lacks_full(), "they changed once more before it was taken");
+
+        let mut untold = Told::by(&closing);
+        untold.see_full(None);
+        untold.hear_of_users(Some(5));
+        assert!(!untold.lacks_full(), "a full that does not tell has what was told first");
+        untold.hear_of_users(Some(6));
+        assert!(untold.lacks_full());
+    }
 }

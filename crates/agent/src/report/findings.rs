@@ -1,16 +1,17 @@
 //! What is wrong, the worst first.
 
-use api::status::{Finding, Recoverable, Severity, Verdict};
+use api::status::{Finding, Severity};
 
 use super::Heard;
+use super::verdict::Judged;
 use crate::care::Note;
 use crate::follow::choose;
 use crate::member::Prepared;
 
 /// Everything that is wrong, by what the parts told.
-pub(super) fn of(heard: &Heard, recoverable: &Recoverable) -> Vec<Finding> {
+pub(super) fn of(heard: &Heard, judged: &Judged) -> Vec<Finding> {
     let all = member(heard).into_iter().chain(cluster(heard)).chain(archive(heard)).chain(elsewhere(heard));
-    let all = all.chain(capture(heard, recoverable));
+    let all = all.chain(lack(judged)).chain(capture(heard, judged));
     let mut findings: Vec<Finding> = all.collect();
     findings.sort_by_key(|finding| finding.severity);
     findings
@@ -108,15 +109,20 @@ fn elsewhere(heard: &Heard) -> Vec<Finding> {
     all.collect()
 }
 
+/// What could not be restored.
+fn lack(judged: &Judged) -> Option<Finding> {
+    let lack = judged.lack.as_ref()?;
+    let finding = found(Severity::Critical, "the archive", &lack.what);
+    Some(with_remedy(finding, "`refloat verify` tells what is wrong; from a new full on, all can be restored again"))
+}
+
 /// Following, and what stands in its way.
-fn capture(heard: &Heard, recoverable: &Recoverable) -> Option<Finding> {
-    match (recoverable, heard.standing.in_the_way()) {
-        (Recoverable { verdict: Verdict::Late, why_not: Some(what), until, .. }, _) => {
-            Some(Finding { since: *until, ..found(Severity::Critical, "capture", what) })
-        }
-        (_, Some(trouble)) => {
+fn capture(heard: &Heard, judged: &Judged) -> Option<Finding> {
+    match (&judged.late, heard.standing.in_the_way()) {
+        (Some(what), _) => Some(Finding { since: heard.sealed_until(), ..found(Severity::Critical, "capture", what) }),
+        (None, Some(trouble)) => {
             Some(Finding { since: Some(trouble.since), ..found(Severity::Warning, "capture", trouble.what) })
         }
-        (_, None) => None,
+        (None, None) => None,
     }
 }

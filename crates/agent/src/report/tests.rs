@@ -1,5 +1,6 @@
 //! What is told, by what was heard; and what monitoring makes of that.
 
+use api::status::Verdict;
 use archive::fence::{Acquire, Candidate, Fence, Gate, Instance, Terms};
 use archive::identity::Epoch;
 
@@ -8,14 +9,19 @@ use crate::follow::live::MemberAnswer;
 use crate::follow::progress;
 use crate::home::Site;
 use crate::metrics::Metrics;
+use crate::upkeep::{Point, Reach};
 
 fn mark(revision: i64, second: i64) -> Option<Mark> {
     Some(Mark { revision: Revision(revision), seen: Timestamp::from_second(second).unwrap() })
 }
 
+fn recoverable(heard: &Heard, now: i64) -> Recoverable {
+    heard.recoverable(&verdict::judge(heard, Timestamp::from_second(now).unwrap(), &Rhythm::default()))
+}
+
 fn verdict(standing: Standing, now: i64) -> (Verdict, Option<i64>, Option<String>) {
     let heard = Heard { standing, ..Heard::default() };
-    let told = heard.recoverable(Timestamp::from_second(now).unwrap(), &Rhythm::default());
+    let told = recoverable(&heard, now);
     (told.verdict, told.until.map(Timestamp::as_second), told.why_not)
 }
 
@@ -203,5 +209,78 @@ fn what_is_not_known_is_not_yes() {
     for (standing, (expected, until, why)) in table {
         let found = verdict(standing.clone(), 100);
         assert_eq!(found, (expected, until, Some(why.to_owned()).filter(|why| !why.is_empty())), "{standing:?}");
+    }
+}
+
+/// A destination that has something up to revision `last`, written at `second`, and can be restored up to `newest`.
+fn reaching(last: i64, second: i64, newest: Option<i64>) -> upkeep::Told {
+    let point = |revision: i64| Point { lineage: None, revision: Revision(revision) };
+    let written = Timestamp::from_second(second).unwrap();
+    let reach = Some(Reach { last: point(last), written, newest: newest.map(point) });
+    upkeep::Told { reach, ..upkeep::Told::default() }
+}
+
+#[test]
+fn what_is_damaged_or_missing_is_not_recoverable_unless_another_destination_has_it() {
+    let (doing, seen, sealed) = (Doing::Following, mark(9, 999), mark(9, 990));
+    let following = Standing { doing, seen, sealed, ..Standing::default() };
+    let nothing = "nothing of it could be restored: what a restore begins with is damaged or missing";
+    let only_four = "only revision 4 could be restored: what leads to revision 9 is damaged or missing";
+    let only_there = "only revision 5 could be restored from s3://b/: what leads to revision 9 is damaged or missing";
+    let table = [
+        (upkeep::Told::default(), None, (Verdict::Yes, Some(9), None)),
+        (reaching(9, 990, Some(9)), None, (Verdict::Yes, Some(9), None)),
+        (reaching(9, 990, Some(4)), None, (Verdict::Late, Some(4), Some(only_four))),
+        (reaching(9, 990, None), None, (Verdict::No, None, Some(nothing))),
+        // Another one has all of it, or what it lacks is on its way.
+        (reaching(9, 990, None), Some(reaching(9, 900, Some(9))), (Verdict::Yes, Some(9), None)),
+        (reaching(9, 990, Some(4)), Some(reaching(8, 980, Some(8))), (Verdict::Yes, Some(9), None)),
+        // It is far behind, or lacks as much.
+        (reaching(9, 990, None), Some(reaching(5, 100, Some(5))), (Verdict::Late, Some(5), Some(only_there))),
+        (reaching(9, 990, Some(4)), Some(reaching(9, 990, Some(4))), (Verdict::Late, Some(4), Some(only_four))),
+        (reaching(9, 990, None), Some(reaching(9, 990, None)), (Verdict::No, None, Some(nothing))),
+        (reaching(9, 990, None), Some(upkeep::Told::default()), (Verdict::No, None, Some(nothing))),
+        // What another one lacks takes nothing away.
+        (reaching(9, 990, Some(9)), Some(reaching(9, 990, None)), (Verdict::Yes, Some(9), None)),
+    ];
+    for (upkeep, other, expected) in table {
+        let elsewhere = other.into_iter().map(|told| ("s3://b/".to_owned(), told)).collect();
+        let heard = Heard { standing: following.clone(), upkeep, elsewhere, ..Heard::default() };
+        let told = recoverable(&heard, 1000);
+        let found = (told.verdict, told.revision, told.why_not.as_deref());
+        assert_eq!(found, expected, "{:?} {:?}", heard.upkeep.reach, heard.elsewhere);
+        assert_eq!(told.until.is_some(), expected.0 == Verdict::Yes, "up to when all is there");
+    }
+
+    // Whoever writes tells; and before anything is sealed there is nothing to lack.
+    let upkeep = reaching(9, 990, None);
+    for (doing, expected) in [(Doing::StandingBy, Verdict::Unknown), (Doing::Starting, Verdict::Unknown)] {
+        let standing = Standing { doing, ..Standing::default() };
+        let heard = Heard { standing, upkeep: upkeep.clone(), ..Heard::default() };
+        assert_eq!(recoverable(&heard, 1000).verdict, expected);
+    }
+}
+
+#[tokio::test]
+async fn what_is_lacking_is_found_beside_what_is_late() {
+    let reporter = reporter().await;
+    let standing = Standing { doing: Doing::Following, sealed: mark(9, 50), ..Standing::default() };
+    let heard = Heard { standing, upkeep: reaching(9, 50, None), ..Heard::default() };
+    let status = heard.status(Timestamp::from_second(100).unwrap(), &reporter, Vec::new());
+    let places: Vec<&str> = status.findings.iter().map(|finding| finding.place.as_str()).collect();
+    assert_eq!((status.recoverable.verdict, places), (Verdict::No, vec!["the archive", "capture"]));
+}
+
+#[test]
+fn a_restore_takes_as_long_as_a_drill_did() {
+    let answer = Ok(MemberAnswer { used_bytes: 300_000_000, ..MemberAnswer::default() });
+    let (client_urls, peer_urls) = (Vec::new(), Vec::new());
+    let member = MemberSight { id: 1, name: "m1".into(), client_urls, peer_urls, is_learner: false, answer };
+    let sight = Some(Sight { members: vec![member], ..Sight::default() });
+    for (drill_took, expected) in [(None, (Some(1.5), false)), (Some(Duration::from_millis(8200)), (Some(8.2), true))] {
+        let standing = Standing { sight: sight.clone(), ..Standing::default() };
+        let upkeep = upkeep::Told { drill_took, ..upkeep::Told::default() };
+        let told = recoverable(&Heard { standing, upkeep, ..Heard::default() }, 100);
+        assert_eq!((told.restore_seconds, told.restore_measured), expected);
     }
 }

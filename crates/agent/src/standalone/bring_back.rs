@@ -2,13 +2,16 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::problem::{Kind, Problem};
 use api::restore::{Ended, Here as HereJson, Plan, Read, Restoring, Wish};
-use archive::At;
+use archive::archive::Archive;
 use archive::error::in_one_line;
+use archive::object::Wanted as WantedKeys;
 use archive::plan::Wanted;
 use archive::rebuild::BuildPoint;
+use archive::{At, Error, LineageId};
 use etcd_data::Revision;
 use etcd_data::restore::destination::Existing;
 use etcd_data::restore::options::Token;
@@ -18,10 +21,10 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
 
-use crate::follow::progress::Standing;
+use crate::follow::progress::{Mark, Standing};
 use crate::home::{Home, blocking};
 use crate::http::looks::restorer::Restorer;
-use crate::start::high_water::bump;
+use crate::start::high_water::{KUBERNETES, bump, is_raised, margin};
 use crate::start::place::Place;
 use crate::start::policy::HighWater;
 
@@ -39,7 +42,7 @@ pub struct Bring {
     home: Home,
     wanted: Wanted,
     revision: Revision,
-    /// The highest revision that anybody may have seen.
+    /// The highest revision that anybody may have seen when etcd has stopped.
     highest: Revision,
     told: Arc<watch::Sender<Option<Restoring>>>,
 }
@@ -92,6 +95,8 @@ fn build(
     highest: Revision,
 ) -> Result<Option<PathBuf>, String> {
     let archive = home.open().map_err(|error| in_one_line(&error))?;
+    // Where nothing has been followed yet, the archive alone tells how far the cluster was.
+    let highest = beyond(archive.catalogue().highest().unwrap_or_default(), Duration::ZERO).max(highest);
     let place = &here.place;
     let build = |point: &BuildPoint| {
         let opened = &point.opened;
@@ -116,18 +121,62 @@ fn build(
     Ok(restored.kept)
 }
 
+/// The highest revision that anybody may have seen when `known` was the last, and etcd went on for the time `unseen`
+/// and until it had stopped.
+fn beyond(known: Revision, unseen: Duration) -> Revision {
+    Revision(known.0.saturating_add(margin(unseen)))
+}
+
+/// The same of a cluster that was followed as far as `seen`, if it was, and has had `revision`.
+fn beyond_seen(seen: Option<Mark>, revision: Revision, now: Timestamp) -> Revision {
+    // By a clock that was set back, it was seen just now.
+    let unseen = seen.map_or(Duration::ZERO, |seen| now.duration_since(seen.seen).try_into().unwrap_or_default());
+    beyond(seen.map_or(revision, |seen| seen.revision.max(revision)), unseen)
+}
+
+impl Bringing {
+    /// The highest revision that anybody may have seen when etcd has stopped.
+    fn highest(&self, revision: Revision) -> Revision {
+        let seen = self.standing.borrow().seen;
+        beyond_seen(seen, revision, Timestamp::now())
+    }
+
+    /// Whether the member would go on from a higher revision than that of the point.
+    async fn is_raised(&self, wanted: Wanted, revision: Revision) -> Result<bool, String> {
+        match self.here.high_water {
+            HighWater::Never => Ok(false),
+            HighWater::Always => Ok(true),
+            rule @ HighWater::Kubernetes => {
+                let look = move |archive: &Archive, home: &Home| -> Result<bool, Error> {
+                    let agreed = archive.agree(&wanted, &At::Revision(revision), &home.scratch)?;
+                    // What has no key of Kubernetes' is not even fetched.
+                    let point = archive.open_for(&agreed, WantedKeys::Prefix(KUBERNETES))?;
+                    Ok(is_raised(rule, &point.database, revision)?)
+                };
+                self.home.with(look).await.map_err(|error| in_one_line(&error))
+            }
+        }
+    }
+}
+
+/// Which points a plan can mean.
+fn wanted(lineage: Option<&str>) -> Result<Wanted, &'static str> {
+    let lineage = lineage.map(|text| text.parse::<LineageId>().map_err(|_| "that is no lineage")).transpose()?;
+    Ok(Wanted { lineage, ..Wanted::default() })
+}
+
 impl Restorer for Bringing {
     fn here<'a>(&'a self, _: &'a Wish, read: &'a Read) -> BoxFuture<'a, Result<HereJson, String>> {
         let data_dir = self.here.place.data_dir.display().to_string();
         async move {
-            if read.revision.is_none() {
+            let Some(revision) = read.revision.map(Revision) else {
                 return Err("which revision it leads to is not known before it is opened".into());
-            }
+            };
+            let is_raised = self.is_raised(wanted(read.lineage.as_deref())?, revision).await?;
             Ok(HereJson {
                 kept: Some(format!("{data_dir}.before-<time>")),
-                begins_at: None,
+                begins_at: is_raised.then(|| self.highest(revision).0),
                 steps: vec![
-                    "seal what has not been sealed yet".into(),
                     "stop etcd".into(),
                     format!("build the point beside {data_dir}, and compare it with what the archive says of it"),
                     "put it in place with one rename; what was there is kept".into(),
@@ -145,10 +194,7 @@ impl Restorer for Bringing {
             let Some(revision) = plan.read.revision else {
                 return Err(Problem::new(Kind::Usage, "the plan does not say which revision is meant"));
             };
-            let lineage = match &plan.read.lineage {
-                Some(text) => Some(text.parse().map_err(|_| Problem::new(Kind::Usage, "that is no lineage"))?),
-                None => None,
-            };
+            let wanted = wanted(plan.read.lineage.as_deref()).map_err(|why| Problem::new(Kind::Usage, why))?;
             let restoring = Restoring {
                 plan: plan.id,
                 lineage: plan.read.lineage,
@@ -158,12 +204,11 @@ impl Restorer for Bringing {
                 done: None,
                 ended: None,
             };
-            let seen = self.standing.borrow().seen.map(|seen| seen.revision).unwrap_or_default();
             let order = Bring {
                 home: self.home.clone(),
-                wanted: Wanted { lineage, ..Wanted::default() },
+                wanted,
                 revision: Revision(revision),
-                highest: seen.max(Revision(revision)),
+                highest: self.highest(Revision(revision)),
                 told: Arc::clone(&self.told),
             };
             let busy = || Problem::new(Kind::Conflict, "another restore is on its way");
@@ -176,5 +221,106 @@ impl Restorer for Bringing {
             Ok(restoring)
         }
         .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::points::Proof;
+    use archive::Cluster;
+    use archive::identity::ClusterUid;
+    use store::Memory;
+
+    use super::*;
+    use crate::home::Site;
+
+    /// A member that was followed up to revision 150, just now.
+    fn bringing(high_water: HighWater) -> (Bringing, mpsc::Receiver<Bring>) {
+        let site = Site::open_to_all(Arc::new(Memory::new()), &std::env::temp_dir());
+        let cluster = Cluster { name: "prod".into(), id: ClusterUid(7) };
+        let place = Place {
+            cluster: cluster.name.clone(),
+            name: "m0".into(),
+            peer_urls: vec!["http://127.0.0.1:2380".into()],
+            initial_cluster: "m0=http://127.0.0.1:2380".into(),
+            token: "night".into(),
+            data_dir: "/data/etcd".into(),
+            wal_dir: None,
+            namespace: None,
+        };
+        let seen = Some(Mark { revision: Revision(150), seen: Timestamp::now() });
+        let standing = watch::Sender::new(Standing { seen, ..Standing::default() });
+        let (orders, taken) = mpsc::channel(1);
+        let bringing = Bringing {
+            home: Home::at(site, cluster),
+            here: Here { place, high_water },
+            orders,
+            standing: standing.subscribe(),
+            told: Arc::new(watch::Sender::default()),
+        };
+        (bringing, taken)
+    }
+
+    /// Revision 100.
+    fn read() -> Read {
+        Read {
+            destination: "memory://".into(),
+            layout: "refloat".into(),
+            lineage: None,
+            revision: Some(100),
+            time: None,
+            proof: Proof::default(),
+            full: "full".into(),
+            deltas: Vec::new(),
+            size_bytes: 0,
+            estimated_seconds: None,
+            set_aside: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_plan_says_where_the_member_begins_and_nothing_that_nobody_does() {
+        let (raising, _taken) = bringing(HighWater::Always);
+        let here = raising.here(&Wish::default(), &read()).await.unwrap();
+        assert!(here.begins_at >= Some(1_000_150), "{here:?}");
+        assert_eq!(here.steps.first().map(String::as_str), Some("stop etcd"), "{here:?}");
+
+        let (leaving, _taken) = bringing(HighWater::Never);
+        assert_eq!(leaving.here(&Wish::default(), &read()).await.unwrap().begins_at, None);
+    }
+
+    #[tokio::test]
+    async fn what_etcd_writes_until_it_has_stopped_comes_to_nobody_twice() {
+        let (bringing, mut taken) = bringing(HighWater::Always);
+        let plan = Plan {
+            id: "1".into(),
+            wish: Wish::default(),
+            read: read(),
+            loss: None,
+            here: None,
+            why_not_here: None,
+            command: String::new(),
+        };
+        bringing.restore(plan).await.unwrap();
+        let order = taken.try_recv().unwrap();
+        assert_eq!(order.revision, Revision(100));
+        assert!(order.highest >= Revision(1_000_150), "{}", order.highest);
+    }
+
+    #[track_caller]
+    fn check(seen: Option<(i64, i64)>, expected: i64) {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let seen = seen.map(|(revision, second)| Mark { revision: Revision(revision), seen: at(second) });
+        assert_eq!(beyond_seen(seen, Revision(100), at(7200)), Revision(expected));
+    }
+
+    #[test]
+    fn the_margin_grows_since_the_member_was_last_seen() {
+        check(Some((150, 7200)), 1_000_150);
+        check(Some((150, 3600)), 37_000_150);
+        check(Some((150, 9000)), 1_000_150);
+        check(Some((50, 7200)), 1_000_100);
+        check(None, 1_000_100);
     }
 }

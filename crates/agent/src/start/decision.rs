@@ -193,6 +193,11 @@ impl Restore {
 }
 
 impl Reason {
+    /// It, and what a person can do about it.
+    pub fn with_remedy(&self) -> String {
+        format!("{self}: {}", self.remedy())
+    }
+
     /// What a person can do about it.
     pub fn remedy(&self) -> &'static str {
         match self {

@@ -17,12 +17,16 @@ use etcd_data::{Database, Error, Revision};
 use super::policy::HighWater;
 
 /// Where Kubernetes keeps its objects.
-const KUBERNETES: &[u8] = b"/registry/";
+pub const KUBERNETES: &[u8] = b"/registry/";
 
 /// More revisions than were written without being noticed in any short while.
 const LEAST_MARGIN: i64 = 1_000_000;
 /// More revisions than etcd writes in a second.
 const PER_SECOND: i64 = 10_000;
+
+/// The margin of directories that people build one by one: those of the members of a cluster have to begin at the same
+/// revision, so no clock decides. It is more than etcd writes in a day.
+pub const MARGIN_BY_HAND: i64 = 1_000_000_000;
 
 /// How far the cluster may have gone in the time that nothing is known of.
 pub fn margin(unseen: Duration) -> i64 {
@@ -32,17 +36,21 @@ pub fn margin(unseen: Duration) -> i64 {
 
 /// By how much revisions are raised when `revision` of `database` is restored and clients may have seen `highest`.
 pub fn bump(rule: HighWater, database: &Database, revision: Revision, highest: Revision) -> Result<Bump, RestoreError> {
-    let is_wanted = match rule {
-        HighWater::Never => false,
-        HighWater::Always => true,
-        HighWater::Kubernetes => is_kubernetes(database, revision)?,
-    };
-    if !is_wanted {
+    if !is_raised(rule, database, revision)? {
         return Ok(Bump::No);
     }
     // A bump counts from where the database ends, which may be after the restored revision.
     let current = Horizon::of(database)?.current;
     Ok(Bump::By(u64::try_from(highest.0.saturating_sub(current.0)).unwrap_or_default().max(1)))
+}
+
+/// Whether revisions are raised when `revision` of `database` is restored.
+pub fn is_raised(rule: HighWater, database: &Database, revision: Revision) -> Result<bool, Error> {
+    match rule {
+        HighWater::Never => Ok(false),
+        HighWater::Always => Ok(true),
+        HighWater::Kubernetes => is_kubernetes(database, revision),
+    }
 }
 
 /// Whether there is anything of Kubernetes in `database`. Reads no further than the first of it.
@@ -106,5 +114,10 @@ mod tests {
         assert_eq!(margin(Duration::ZERO), 1_000_000);
         assert_eq!(margin(Duration::from_secs(3600)), 37_000_000);
         assert_eq!(margin(Duration::MAX), i64::MAX);
+    }
+
+    #[test]
+    fn by_hand_the_margin_is_that_of_more_than_a_day() {
+        assert!(MARGIN_BY_HAND >= margin(Duration::from_secs(24 * 3600)));
     }
 }

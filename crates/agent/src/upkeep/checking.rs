@@ -1,19 +1,22 @@
 //! Reading back what is there: what is new soon, and everything again within a month.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use archive::Error;
 use archive::archive::Archive;
-use archive::check::{CheckPlan, Checking, Choice};
-use archive::plan::Known;
-use archive::proof::Level;
+use archive::check::{CheckPlan, Checking, Choice, Finding};
+use archive::plan::{Fault, Known};
+use archive::proof::{Evidence, Item, Level};
 use archive::proven::{ProvenPoint, Recorded};
+use etcd_data::soundness::Severity;
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 use store::Key;
 use tokio::sync::watch;
 
 use super::Work;
+use super::reach::Reach;
 use super::told::{Findings, Told};
 use crate::home::Home;
 
@@ -38,6 +41,8 @@ pub(super) struct Checked {
     objects: usize,
     unreached: usize,
     pub(super) findings: Findings,
+    /// What cannot be restored from.
+    pub(super) unusable: BTreeSet<Key>,
 }
 
 /// Checks what `choice` says, and records what that shows.
@@ -53,13 +58,25 @@ pub(super) fn check(archive: &Archive, home: &Home, recorded: &Recorded, choice:
     let all = in_objects.chain(report.others.iter().map(|(place, finding)| (place.clone(), finding)));
     let findings =
         all.filter(|(_, finding)| !finding.is_note()).map(|(place, finding)| (place, finding.to_string())).collect();
-    Ok(Checked { objects: report.objects.len(), unreached: report.unreached().count(), findings })
+    let unusable = report.objects.iter().filter(|object| object.findings.iter().any(is_damage));
+    let unusable = unusable.map(|object| object.entry.key.clone()).collect();
+    Ok(Checked { objects: report.objects.len(), unreached: report.unreached().count(), findings, unusable })
+}
+
+/// Whether an object of which that is found cannot be restored from. Where objects contradict each other, at least one of
+/// them is right, and whoever restores finds out which.
+fn is_damage(finding: &Finding) -> bool {
+    let is_contradicted = matches!(
+        finding,
+        Finding::Place(Fault::Link { .. }) | Finding::OtherEnd { .. } | Finding::Epoch { .. } | Finding::Anchor { .. }
+    );
+    finding.severity() == Severity::Fatal && !is_contradicted
 }
 
 impl Checked {
     /// Tells it as what `work` found.
     fn tell(self, work: Work, archive: &Archive, told: &watch::Sender<Told>) -> Result<String, Error> {
-        let Self { objects, unreached, findings } = self;
+        let Self { objects, unreached, findings, unusable } = self;
         let said = match (findings.len(), unreached) {
             (0, 0) => format!("{objects} objects are as they should be"),
             (0, unreached) => {
@@ -67,7 +84,7 @@ impl Checked {
             }
             (count, _) => format!("{count} things are wrong in {objects} objects"),
         };
-        told.send_modify(|told| drop(told.findings.insert(work, findings)));
+        told.send_modify(|told| told.found(work, findings, unusable));
         tell_proven(archive, told)?;
         Ok(said)
     }
@@ -96,31 +113,93 @@ impl Part {
     }
 }
 
-/// Tells what is proven, and how much there is.
+/// Tells how far the archive could be restored.
+pub(super) fn tell_reach(archive: &Archive, told: &watch::Sender<Told>) {
+    told.send_modify(|told| {
+        let unusable = told.unusable.values().flatten().cloned().collect();
+        told.reach = Reach::of(archive.catalogue(), unusable);
+    });
+}
+
+/// Tells what is proven, how far it could be restored, and how much there is.
 pub(super) fn tell_proven(archive: &Archive, told: &watch::Sender<Told>) -> Result<(), Error> {
     let recorded = archive.proven()?;
     let known = Known::default();
     let mut proven = Vec::new();
+    let mut took = None;
     for level in [Level::Sealed, Level::Sound, Level::Anchored, Level::Drilled] {
         let objects = archive.proven_objects(&recorded.proven, level)?;
         let shown = objects.values().map(|item| item.time).max();
         proven.extend(ProvenPoint::newest(archive.catalogue(), &known, &objects).map(|point| (point, shown)));
+        took = drill_took(&objects).or(took);
     }
     let (mut count, mut bytes) = (0, 0_u64);
     for entry in archive.catalogue().entries() {
         (count, bytes) = (count + 1, bytes.saturating_add(entry.size_bytes));
     }
     told.send_modify(|told| {
-        (told.proven, told.listed) = (proven, Some((count, bytes)));
+        (told.proven, told.listed, told.drill_took) = (proven, Some((count, bytes)), took);
     });
+    tell_reach(archive, told);
     Ok(())
+}
+
+/// How long the last drill took that is recorded of `objects`.
+fn drill_took(objects: &BTreeMap<Key, Item>) -> Option<Duration> {
+    let drills = objects.values().filter_map(|item| match item.evidence {
+        Evidence::Drilled { took_ms, .. } => Some((item.time, took_ms)),
+        _ => None,
+    });
+    drills.max().map(|(_, took_ms)| Duration::from_millis(took_ms))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use archive::identity::Epoch;
+    use archive::proof::ObjectDigest;
+    use etcd_data::Revision;
 
     use super::*;
+
+    fn key(name: &str) -> Key {
+        Key::parse(name).unwrap()
+    }
+
+    #[test]
+    fn what_is_contradicted_or_only_odd_can_be_restored_from() {
+        let table = [
+            (Finding::Digest, true),
+            (Finding::Missing, true),
+            (Finding::KeyIndex, false),
+            (Finding::OtherEnd { other: key("etcd/other") }, false),
+            (Finding::Epoch { epoch: Epoch(9), highest: Epoch(1) }, false),
+        ];
+        for (finding, expected) in table {
+            assert_eq!(is_damage(&finding), expected, "{finding}");
+        }
+    }
+
+    #[test]
+    fn the_last_drill_that_is_recorded_tells_how_long_it_takes() {
+        let item = |second: i64, evidence: Evidence| Item {
+            object: "o".into(),
+            digest: ObjectDigest([1; 32]),
+            time: Timestamp::from_second(second).unwrap(),
+            evidence,
+        };
+        let drilled = |second: i64, took_ms: u64| {
+            let (revision, version) = (Revision(9), "3.6.0".into());
+            item(second, Evidence::Drilled { revision, version, took_ms, steps: None })
+        };
+        let sound = item(500, Evidence::Sound { records: 1 });
+        let took = |items: &[Item]| {
+            drill_took(&(0..).zip(items).map(|(at, item)| (key(&format!("etcd/{at}")), item.clone())).collect())
+        };
+        assert_eq!(took(&[]), None);
+        assert_eq!(took(std::slice::from_ref(&sound)), None);
+        let last = took(&[drilled(200, 8200), drilled(100, 90_000), sound]);
+        assert_eq!(last, Some(Duration::from_millis(8200)));
+    }
 
     #[test]
     fn every_object_has_its_turn_once_within_the_time() {

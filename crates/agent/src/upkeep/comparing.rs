@@ -35,7 +35,7 @@ pub(super) fn compare(home: &Home, told: &watch::Sender<Told>) -> Result<String,
     let rebuilt = archive.build(&Wanted::default(), &at, &home.scratch, hash);
     let (point, found) = rebuilt.map_err(|error| in_one_line(&error))?;
 
-    let mut findings = Vec::new();
+    let (mut findings, mut unusable) = (Vec::new(), BTreeSet::new());
     let Anchor { revision, compact_revision: compact, hash, member, .. } = anchor.clone();
     let said = if found.hash == hash {
         let evidence = Evidence::Anchored { revision, compact, hash, member: member.clone() };
@@ -51,9 +51,11 @@ pub(super) fn compare(home: &Home, told: &watch::Sender<Told>) -> Result<String,
     if !needed.is_empty() {
         let recorded = archive.proven().map_err(failed)?;
         let choice = Choice { needed: Some(needed), ..Choice::default() };
-        findings.extend(check(&archive, home, &recorded, &choice).map_err(failed)?.findings);
+        let checked = check(&archive, home, &recorded, &choice).map_err(failed)?;
+        findings.extend(checked.findings);
+        unusable.extend(checked.unusable);
     }
-    told.send_modify(|told| drop(told.findings.insert(Work::Compare, findings)));
+    told.send_modify(|told| told.found(Work::Compare, findings, unusable));
     tell_proven(&archive, told).map_err(failed)?;
     Ok(said)
 }

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use archive::proven::ProvenPoint;
 use jiff::Timestamp;
+use store::Key;
 
 use super::Work;
+use super::reach::Reach;
 
 /// What is wrong: each a place, and what.
 pub type Findings = Vec<(String, String)>;
@@ -56,6 +58,12 @@ pub struct Told {
     pub proven: Vec<(ProvenPoint, Option<Timestamp>)>,
     /// What is wrong with the archive, as each kind of work found when it looked last.
     pub findings: BTreeMap<Work, Findings>,
+    /// What each kind of work found to be of no use when it looked last.
+    pub unusable: BTreeMap<Work, BTreeSet<Key>>,
+    /// How far the archive could be restored; nothing as long as nobody looked, or nothing is there.
+    pub reach: Option<Reach>,
+    /// How long bringing up a point took, by the last drill that is recorded of what is there.
+    pub drill_took: Option<Duration>,
     /// How many objects there are, and their bytes.
     pub listed: Option<(u64, u64)>,
 }
@@ -72,6 +80,12 @@ impl Told {
             Work::Prune => &mut self.prune,
             Work::Drill => &mut self.drill,
         }
+    }
+
+    /// Notes what `work` found: what is wrong, and what of that is of no use.
+    pub(super) fn found(&mut self, work: Work, findings: Findings, unusable: BTreeSet<Key>) {
+        self.findings.insert(work, findings);
+        self.unusable.insert(work, unusable);
     }
 
     /// Everything that is wrong: what two kinds of work found counts once.

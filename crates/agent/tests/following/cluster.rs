@@ -42,6 +42,10 @@ struct State {
     compacted: Option<i64>,
     leases: BTreeMap<i64, i64>,
     auth_revision: u64,
+    /// How many snapshots are refused before one is given.
+    refused_snapshots: u32,
+    /// Whether nobody may read.
+    refuses: bool,
     random: StdRng,
     whims: Whims,
     is_away: bool,
@@ -61,6 +65,8 @@ impl Cluster {
             compacted: None,
             leases: BTreeMap::new(),
             auth_revision: 1,
+            refused_snapshots: 0,
+            refuses: false,
             random: StdRng::seed_from_u64(seed),
             whims: Whims::default(),
             is_away: false,
@@ -113,6 +119,26 @@ impl Cluster {
         self.lock().auth_revision += 1;
     }
 
+    pub(crate) fn auth_revision(&self) -> u64 {
+        self.lock().auth_revision
+    }
+
+    pub(crate) fn refuse_snapshots(&self, count: u32) {
+        self.lock().refused_snapshots = count;
+    }
+
+    /// It lets nobody read any more.
+    pub(crate) fn refuse(&self) {
+        self.lock().refuses = true;
+    }
+
+    fn refuses_snapshot(&self) -> bool {
+        let mut state = self.lock();
+        let is_refused = state.refused_snapshots > 0;
+        state.refused_snapshots = state.refused_snapshots.saturating_sub(1);
+        is_refused
+    }
+
     /// It goes back to an earlier revision, as after a restore, and goes on from one that is so much higher: then history
     /// before that is gone. Whoever watches is disconnected.
     pub(crate) fn restore_to(&self, revision: i64, new_id: bool, bump: i64) {
@@ -151,6 +177,7 @@ impl Cluster {
     fn as_it_is(&self) -> Database {
         let state = self.lock();
         let mut tables = Tables::default();
+        tables.set_auth_revision(state.auth_revision);
         if let Some(at) = state.compacted {
             tables.set_scheduled_compaction(Revision(at));
             tables.set_finished_compaction(Revision(at));
@@ -278,6 +305,10 @@ fn change(record: &TailRecord) -> Change {
     Change { key: Bytes::copy_from_slice(value.key), revision: record.at.main, put }
 }
 
+fn refused() -> Trouble {
+    Trouble::Refused { place: "a member".into(), why: "permission denied".into() }
+}
+
 /// The cluster as members see it.
 pub(crate) struct Scripted(pub(crate) Arc<Cluster>);
 
@@ -300,6 +331,9 @@ impl Live for Scripted {
 
     async fn current(&self, _: u64) -> Result<Revision, Trouble> {
         self.0.require_there()?;
+        if self.0.lock().refuses {
+            return Err(refused());
+        }
         Ok(Revision(self.0.current()))
     }
 
@@ -341,6 +375,9 @@ impl Live for Scripted {
     async fn snapshot(&self, _: u64) -> Result<BoxStream<'static, Result<Bytes, Trouble>>, Trouble> {
         self.0.require_there()?;
         let cluster = Arc::clone(&self.0);
+        if cluster.refuses_snapshot() {
+            return Err(refused());
+        }
         let bytes = tokio::task::spawn_blocking(move || {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("snapshot.db");

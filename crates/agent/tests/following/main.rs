@@ -27,8 +27,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use agent::backup::BackupPlan;
 use agent::follow::order::Order;
 use agent::follow::progress::{Doing, Progress};
+use agent::follow::resume::ResumeError;
+use agent::follow::session::SessionError;
 use agent::follow::spool::Spool;
 use agent::follow::{Follower, Rhythm};
 use agent::home::{Home, Site};
@@ -45,7 +48,7 @@ use etcd_data::{Database, Revision};
 use jiff::Timestamp;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use store::{Memory, Patience, Retrying, Store};
+use store::{Key, Memory, Patience, Retrying, Store};
 use testkit::faulty_store::{Faults, FaultyStore};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -252,6 +255,24 @@ impl World {
             Ok(fulls.filter_map(|full| full.to).max())
         });
         newest.await.unwrap().unwrap_or_default()
+    }
+
+    /// Waits until who restores the newest point has the users that the cluster has.
+    async fn until_a_full_has_the_users(&self) {
+        let until = Instant::now() + SOON;
+        loop {
+            let home = self.home().await;
+            let found = home.with(|archive, home| {
+                let agreed = archive.agree(&Wanted::default(), &At::Latest, &home.scratch)?;
+                Ok(archive.open_in_place(&agreed)?.database.tables().auth_revision().unwrap())
+            });
+            let held = found.await.unwrap();
+            if held == Some(self.cluster.auth_revision()) {
+                return;
+            }
+            assert!(Instant::now() < until, "no full has them: {held:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     /// Compares every revision since the first full.
@@ -577,6 +598,87 @@ async fn users_that_change_before_the_store_is_back_come_into_a_full_then() {
         world.cluster.write(1);
         world.seal(SOON).await.unwrap();
     }
+}
+
+/// It is lacking until one was taken, whatever became of the one before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn users_that_change_come_into_a_full_though_the_first_one_fails() {
+    let mut world = World::with_a_delta(8).await;
+    world.cluster.refuse_snapshots(1);
+    world.cluster.change_users();
+    world.cluster.write(5);
+    world.seal(SOON).await.unwrap();
+    world.until_a_full_has_the_users().await;
+}
+
+/// A delta tells that they have changed, and the next agent learns from the archive that no full has them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn users_that_change_come_into_a_full_though_the_agent_is_killed_before() {
+    let mut world = World::with_a_delta(9).await;
+    world.cluster.refuse_snapshots(u32::MAX);
+    world.cluster.change_users();
+    world.cluster.write(5);
+    world.seal(SOON).await.unwrap();
+    world.kill(0).await;
+    world.cluster.refuse_snapshots(0);
+    world.begin(0).await;
+    world.until_a_full_has_the_users().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn users_that_change_while_nobody_writes_come_into_a_full() {
+    let mut world = World::with_a_delta(10).await;
+    world.kill(0).await;
+    world.cluster.change_users();
+    world.begin(0).await;
+    world.until_a_full_has_the_users().await;
+}
+
+/// One that can never write lays the right down again, and another one takes it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_beside_another_cluster_or_is_refused_leaves_the_archive_to_its_own() {
+    for (is_refused, why) in [(false, "another cluster"), (true, "permission denied")] {
+        let mut world = World::with_a_delta(11).await;
+        let lineage = world.lineage_of(0);
+        world.kill(0).await;
+        let own = std::mem::replace(&mut world.cluster, Cluster::new(99));
+        world.cluster.write(100);
+        if is_refused {
+            world.cluster.refuse();
+        }
+        world.begin(1).await;
+        let mut standing = world.agents[1].as_ref().unwrap().progress.standing();
+        let told = standing.wait_for(|told| told.trouble.as_ref().is_some_and(|trouble| trouble.what.contains(why)));
+        drop(tokio::time::timeout(SOON, told).await.unwrap().unwrap());
+
+        world.cluster = own;
+        world.begin(0).await;
+        world.cluster.write(5);
+        assert_eq!(world.seal(SOON).await, Some(Revision(world.cluster.current())), "{why}");
+        assert_eq!(world.lineage_of(0), lineage, "{why}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_of_another_cluster_leaves_the_right_to_write_as_it_is() {
+    let mut world = World::with_a_delta(12).await;
+    let running = world.agents[0].take().unwrap();
+    running.stopper.stop();
+    running.task.await.unwrap();
+    let claim = Key::parse("prod/writer.json").unwrap();
+    let before = world.memory.get(&claim, 0..1 << 20).await.unwrap();
+    let stranger = Cluster::new(99);
+    stranger.write(100);
+    let plan = BackupPlan {
+        live: Arc::new(Scripted(stranger)),
+        home: world.home().await,
+        holder: "a backup".into(),
+        patience: SOON,
+        replaces: false,
+    };
+    let refused = plan.back_up().await.unwrap_err();
+    assert!(matches!(refused, SessionError::Resume(ResumeError::Stranger { .. })), "{refused}");
+    assert_eq!(world.memory.get(&claim, 0..1 << 20).await.unwrap(), before);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -47,27 +47,25 @@ impl Packer {
 
     /// Appends the packed `bytes` to `out`.
     pub(crate) fn pack(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> std::io::Result<()> {
-        let same = bytes.first().filter(|&first| bytes.iter().all(|byte| byte == first));
-        let same = same.filter(|_| bytes.len() <= BELIEVED_BYTES);
-        match same {
-            Some(&byte) => {
-                out.push(REPEATED);
-                put_number(out, bytes.len() as u64);
-                out.push(byte);
-                return Ok(());
-            }
-            None if bytes.len() >= WORTH_COMPRESSING && self.compress(bytes, out)? => return Ok(()),
-            None => {}
+        if let Some(&first) = bytes.first()
+            && bytes.len() <= BELIEVED_BYTES
+            && bytes.iter().all(|&byte| byte == first)
+        {
+            out.push(REPEATED);
+            put_number(out, bytes.len() as u64);
+            out.push(first);
+            return Ok(());
         }
-        out.push(PLAIN);
-        put_number(out, bytes.len() as u64);
-        out.extend_from_slice(bytes);
-        Ok(())
+        if bytes.len() < WORTH_COMPRESSING {
+            put_plain(bytes, out);
+            return Ok(());
+        }
+        self.compress(bytes, out)
     }
 
-    /// Appends a frame of `bytes`, if that is shorter. It is made where it will be, after as much room as what comes
-    /// before it can take: a large one is not copied from elsewhere.
-    fn compress(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> std::io::Result<bool> {
+    /// Appends a frame of `bytes`, or these if that is shorter. A frame is made where it will be, after as much room as
+    /// what comes before it can take: a large one is not copied from elsewhere.
+    fn compress(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> std::io::Result<()> {
         let begin = out.len();
         let from = begin + HEAD_BYTES;
         out.resize(from, 0);
@@ -75,18 +73,24 @@ impl Packer {
         let mut place = Cursor::new(&mut *out);
         place.set_position(from as u64);
         let frame_bytes = self.zstd.compress_to_buffer(bytes, &mut place)?;
-        let is_shorter = frame_bytes + 2 < bytes.len();
-        let mut head = Vec::with_capacity(HEAD_BYTES);
-        if is_shorter {
-            head.push(ZSTD);
+        if frame_bytes + 2 < bytes.len() {
+            let mut head = vec![ZSTD];
             put_number(&mut head, bytes.len() as u64);
             put_number(&mut head, frame_bytes as u64);
             out.splice(begin..from, head);
         } else {
             out.truncate(begin);
+            put_plain(bytes, out);
         }
-        Ok(is_shorter)
+        Ok(())
     }
+}
+
+/// Appends `bytes` as they are.
+fn put_plain(bytes: &[u8], out: &mut Vec<u8>) {
+    out.push(PLAIN);
+    put_number(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
 }
 
 impl Unpacker {

@@ -1,8 +1,9 @@
 //! Checks a file from its leaves up, while it is being written.
 //!
-//! That takes a file whose pages come one behind the other and children before parents, as [`crate::write`] makes it.
-//! Each page is read once, soon after it was written. What is known of a page waits for the branch that leads to it, so
-//! memory holds about two branches per level, however large the file. What a file must be like is the same as for
+//! That takes a file whose pages come one behind the other, children before parents, with a free list of no pages, as
+//! [`crate::write`] makes it. Each page is read once, soon after it was written; what overwrites it later is not seen.
+//! What is known of a page waits for the branch that leads to it, so memory holds about two branches per level, the
+//! root of each bucket, and the largest value. What a file must be like is otherwise the same as for
 //! [`check`](super::check()), but the first thing that is wrong ends it.
 
 use std::collections::VecDeque;
@@ -212,7 +213,8 @@ impl Trees {
 
     /// The height and the place of the loose tree at `child`.
     fn find(&self, page: PageId, child: &Child<'_>) -> Result<(usize, usize), Unsound> {
-        let place = |loose: &VecDeque<Tree>| loose.iter().position(|tree| tree.page == child.page);
+        // What a branch leads to has come last.
+        let place = |loose: &VecDeque<Tree>| loose.iter().rposition(|tree| tree.page == child.page);
         let found = self.loose.iter().enumerate().find_map(|(height, loose)| Some((height, place(loose)?)));
         found.ok_or_else(|| dangling(page, child))
     }

@@ -81,7 +81,7 @@ fn change(file: &mut [u8], page_size: usize, place: usize, what: u16, kind: u8) 
     let pages = file.len() / page_size;
     let (page, number) = (place % pages * page_size, usize::from(what));
     let other = number % pages * page_size;
-    // What follows the ids of a free list is nothing to a check. Nobody else wrote it here.
+    // On the page of the free list a check does not mind what comes after the ids, and this does.
     if [page, other].contains(&(2 * page_size)) {
         return;
     }

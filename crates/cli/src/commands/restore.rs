@@ -2,13 +2,17 @@
 
 use std::path::PathBuf;
 
+use ::agent::start::high_water::{MARGIN_BY_HAND, bump};
+use ::agent::start::policy::HighWater;
+use archive::At;
 use clap::ValueEnum;
-use etcd_data::Kind;
 use etcd_data::facts::version_of;
 use etcd_data::restore::destination::Existing;
 use etcd_data::restore::options::{Alarms, Bump, EtcdVersion, ForVersion, Leases, Token};
 use etcd_data::restore::plan::History;
 use etcd_data::restore::{Options, Plan, Progress, RestoreError, Restored, restore, settle_leftovers};
+use etcd_data::view::Horizon;
+use etcd_data::{Kind, Revision};
 
 use crate::archive_point::ArchivePoint;
 use crate::build_failure::build_failure;
@@ -50,8 +54,10 @@ pub struct Args {
     /// Where peers reach this member
     #[arg(long, value_name = "URL,…")]
     initial_advertise_peer_urls: Option<String>,
-    /// Go on this far after the newest revision of SRC, so that no client meets a revision twice; drops all history
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Go on this far after the newest revision of SRC, so that no client meets a revision twice; drops all history. If
+    /// not given, 1000000000 where Kubernetes' data is restored as of before the newest revision, and 0 elsewhere: with
+    /// 0 revisions go on from the restored one, and history stays
+    #[arg(long, value_name = "COUNT")]
     bump_revision: Option<u64>,
     /// Drop all history, so that every watch starts anew; `--bump-revision` does it anyway
     #[arg(long, requires = "bump_revision")]
@@ -121,6 +127,9 @@ documented! {
 
 /// Builds it.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
+    if args.mark_compacted && args.bump_revision == Some(0) {
+        return Err(Failure::new(Kind::Usage, "--mark-compacted drops history, and --bump-revision 0 keeps it"));
+    }
     let source = args.build.open(ui, &args.data_dir)?;
     let dry_run = args.build.dry_run;
     if !dry_run {
@@ -144,13 +153,15 @@ struct Done {
 }
 
 fn carry_out(ui: &mut Ui, args: &Args, source: &Opened) -> Result<Result<Done, RestoreError>, Failure> {
-    let plan = match Plan::make(&source.database, &args.options(source)?) {
+    let options = args.options(source)?;
+    let planned = args.bump(source).and_then(|bump| Plan::make(&source.database, &Options { bump, ..options }));
+    let plan = match planned {
         Ok(plan) => plan,
         Err(error) => return Ok(Err(error)),
     };
     let dry_run = args.build.dry_run;
     if args.format.format == Format::Text {
-        ui.line(shown(source, &plan))?;
+        ui.line(shown(args, source, &plan))?;
         if let Some(plan) = plan_text(source).filter(|_| dry_run) {
             ui.line(format_args!("\n{}", plan.trim_end()))?;
         }
@@ -172,8 +183,6 @@ impl Args {
             None => Token::unique()
                 .map_err(|error| Failure::because(Kind::Unavailable, "cannot draw a unique cluster token", &error))?,
         };
-        // Clients may have seen whatever the archive saw, also what comes after the point.
-        let after = source.point().map_or(0, ArchivePoint::revisions_after);
         let existing = if self.replace { Existing::KeepAside } else { Existing::Refuse };
         Ok(Options {
             wal_dir: self.wal_dir.clone(),
@@ -182,7 +191,6 @@ impl Args {
             name: self.name.clone(),
             initial_cluster: self.initial_cluster.clone(),
             peer_urls: self.initial_advertise_peer_urls.clone(),
-            bump: self.bump_revision.map_or(Bump::No, |by| Bump::By(by.saturating_add(after))),
             version: self.etcd_version.map_or(ForVersion::AsSource, ForVersion::Version),
             leases: if self.leases == Choice::Keep { Leases::Keep } else { Leases::Drop },
             alarms: match self.alarms {
@@ -196,9 +204,41 @@ impl Args {
             ..Options::new(&self.data_dir, token, stamp())
         })
     }
+
+    /// By how much revisions are raised.
+    fn bump(&self, source: &Opened) -> Result<Bump, RestoreError> {
+        // Clients may have seen whatever the archive saw, also what comes after the point.
+        let after = source.point().map_or(0, ArchivePoint::revisions_after);
+        match self.bump_revision {
+            Some(0) => Ok(Bump::No),
+            Some(by) => Ok(Bump::By(by.saturating_add(after))),
+            None => self.usual_bump(source, after),
+        }
+    }
+
+    /// By how much revisions are raised if nobody says: what watches Kubernetes must never be led back.
+    fn usual_bump(&self, source: &Opened, after: u64) -> Result<Bump, RestoreError> {
+        let current = Horizon::of(&source.database)?.current;
+        let revision = source.revision().unwrap_or(current);
+        let is_past = match source.point() {
+            None => revision < current,
+            Some(point) => after > 0 && !self.is_newest(point),
+        };
+        if !is_past {
+            return Ok(Bump::No);
+        }
+        let highest = current.0.saturating_add_unsigned(after).saturating_add(MARGIN_BY_HAND);
+        bump(HighWater::Kubernetes, &source.database, revision, Revision(highest))
+    }
+
+    /// Whether the archive has gone on to nothing else from the point, though another lineage may have been further.
+    fn is_newest(&self, point: &ArchivePoint) -> bool {
+        let BuildArgs { source, at, .. } = &self.build;
+        at.at == At::Latest && source.archive.lineage.is_none() && !point.falls_short()
+    }
 }
 
-fn shown(source: &Opened, plan: &Plan) -> Table {
+fn shown(args: &Args, source: &Opened, plan: &Plan) -> Table {
     let mut table = Table::default();
     table.fact("from", built_from(source, plan.revision));
     table.fact("to", plan.destination.data_dir.display());
@@ -211,7 +251,13 @@ fn shown(source: &Opened, plan: &Plan) -> Table {
     match plan.history {
         History::Whole => {}
         History::CompactedAt(at) => table.fact("history", format!("from revision {at} on")),
-        History::OnlyLive => table.fact("history", format!("none; goes on after revision {}", plan.current_revision)),
+        History::OnlyLive => {
+            let why = match args.bump_revision {
+                Some(_) => "",
+                None => ", for Kubernetes has seen later ones; --bump-revision 0 leaves it as it was",
+            };
+            table.fact("history", format!("none; goes on after revision {}{why}", plan.current_revision));
+        }
     }
     for member in &plan.members {
         let name = Quoted(member.name.as_bytes()).to_string();

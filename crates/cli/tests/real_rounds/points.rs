@@ -85,7 +85,8 @@ fn all_truths(traffic: &Traffic, last: i64) -> Vec<Truth> {
 fn require_built(stage: &Stage, truth: &Truth) {
     let dir = stage.folder.path().join("built");
     let mut command = stage.place.command("restore");
-    let built = command.args(["--at", &truth.revision.to_string(), "--data-dir"]).arg(&dir).output().unwrap();
+    command.args(["--at", &truth.revision.to_string(), "--bump-revision", "0", "--data-dir"]);
+    let built = command.arg(&dir).output().unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     assert_eq!(hash_of(&database_of(&dir), truth), truth.hash, "HashKV of {truth:?} in a data directory");
     fs::remove_dir_all(&dir).unwrap();

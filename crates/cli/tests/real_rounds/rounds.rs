@@ -157,7 +157,8 @@ impl Run {
         assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
         let dir = self.stage.folder.path().join("restored");
         let mut restore = self.stage.place.command("restore");
-        let restored = restore.args(["--at", &last.to_string(), "--data-dir"]).arg(&dir).output().unwrap();
+        restore.args(["--at", &last.to_string(), "--bump-revision", "0", "--data-dir"]);
+        let restored = restore.arg(&dir).output().unwrap();
         assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));
         let etcd = Member::new(version, &dir).start();
         let found = etcd.client().hash_kv(last).unwrap();

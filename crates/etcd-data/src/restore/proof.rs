@@ -15,7 +15,6 @@ use bolt_file::{BoltFile, Bucket, PageId};
 use super::error::RestoreError;
 use crate::anchor::Anchored;
 use crate::database::{Database, Record};
-use crate::error::Error;
 use crate::hash::tally::{Look, Seen, Tally};
 use crate::hash::{HashKv, hash_kv};
 use crate::revision::{RevKey, Revision};
@@ -59,7 +58,27 @@ pub(crate) enum Written {
 /// A new database as it was read back.
 pub(crate) struct ReadBack {
     rising: Rising,
-    seen: KeySpace,
+    key_space: KeySpace,
+}
+
+/// Which of the leaves that come are of the key space.
+enum Leaves {
+    /// Every one so far: it is written first.
+    All,
+    /// Those up to its root.
+    UpTo(PageId),
+    /// None, for it has no pages of its own.
+    None,
+}
+
+impl Leaves {
+    fn has(&self, page: PageId) -> bool {
+        match self {
+            Self::All => true,
+            Self::UpTo(root) => page <= *root,
+            Self::None => false,
+        }
+    }
 }
 
 impl ReadBack {
@@ -72,55 +91,58 @@ impl ReadBack {
         written: &Receiver<Written>,
     ) -> Result<Self, RestoreError> {
         let mut rising = Rising::new(Arc::new(open(path)?), page_size);
-        let mut seen = KeySpace::new(compact);
-        let mut last_page = PageId(u64::MAX);
+        let mut key_space = KeySpace::new(compact);
+        let mut leaves = Leaves::All;
         for written in written {
             match written {
-                Written::KeySpace(root) => last_page = root.unwrap_or(PageId(0)),
+                Written::KeySpace(root) => leaves = root.map_or(Leaves::None, Leaves::UpTo),
                 Written::UpTo(bytes) => {
                     let mut see = |page, leaf: &Leaf<'_>| {
-                        if page <= last_page {
-                            seen.leaf(leaf)
+                        if leaves.has(page) {
+                            key_space.leaf(leaf);
                         }
                     };
-                    rising.read_up_to(bytes, &mut see)?;
-                    seen.put_together();
+                    rising.read_up_to(bytes, &mut see).map_err(|wrong| unsound(path, wrong))?;
+                    key_space.put_together();
                 }
             }
         }
-        Ok(Self { rising, seen })
+        Ok(Self { rising, key_space })
     }
 
     /// Requires that the database at `path`, which was read back, is whole, and has these `tables` and `records`.
     pub(crate) fn require_whole(self, path: &Path, tables: &Tables, records: u32) -> Result<Proven, RestoreError> {
-        let Self { rising, mut seen } = self;
-        let file = BoltFile::open(Arc::new(open(path)?)).map_err(Error::from)?;
-        let buckets = rising.finish(&file)?;
-        let database = Database::open(file.clone())?;
+        let Self { rising, mut key_space } = self;
+        let unread = |error: bolt_file::Error| unsound(path, error.into());
+        let file = BoltFile::open(Arc::new(open(path)?)).map_err(unread)?;
+        let buckets = rising.finish(&file).map_err(|wrong| unsound(path, wrong))?;
+        let database = Database::open(file.clone()).map_err(unproven)?;
         require(database.tables() == tables, || "its tables are others".into())?;
-        if let Some(bucket) = file.bucket(KEY).map_err(Error::from)? {
+        if let Some(bucket) = file.bucket(KEY).map_err(unread)? {
             match bucket.root() {
-                Root::Inline(..) => seen.inline(&bucket)?,
+                Root::Inline(..) => key_space.inline(&bucket).map_err(unread)?,
                 Root::Page(_) => {
                     let entries = buckets.iter().find(|bucket| bucket.name == KEY).map(|bucket| bucket.entries);
-                    require(entries == Some(seen.entries), || "its key space holds others than its records".into())?;
+                    require(entries == Some(key_space.entries), || {
+                        "its key space holds others than its records".into()
+                    })?;
                 }
             }
         }
-        require(seen.tally.all() == records, || "its records are others".into())?;
-        Ok(Proven { database, tally: seen.tally })
+        require(key_space.tally.all() == records, || "its records are others".into())?;
+        Ok(Proven { database, tally: key_space.tally })
     }
 
     /// Proves that the database at `path` is as `expected`. Returns what a server answers to HashKV.
     pub(crate) fn require(self, path: &Path, expected: &Expected<'_>) -> Result<HashKv, RestoreError> {
         let Proven { database, tally } = self.require_whole(path, &expected.tables, expected.records)?;
-        let horizon = Horizon::of(&database)?;
+        let horizon = Horizon::of(&database).map_err(unproven)?;
         let wanted = Horizon { compact: expected.compact, current: expected.current };
         require(horizon == wanted, || format!("it begins at {horizon:?}, not {wanted:?}"))?;
 
         let found = match tally.hash() {
             Some(hash) => HashKv { hash, revision: horizon.current, compact_revision: horizon.compact },
-            None => hash_kv(&database, None, None)?,
+            None => hash_kv(&database, None, None).map_err(unproven)?,
         };
         if let Some(SourceAt { source, at, compact }) = expected.same_hash {
             let source = hash_kv(source, Some(at), compact)?;
@@ -169,7 +191,7 @@ impl KeySpace {
     }
 
     /// Takes the leaf of a key space that has no page of its own.
-    fn inline(&mut self, bucket: &Bucket) -> Result<(), Error> {
+    fn inline(&mut self, bucket: &Bucket) -> Result<(), bolt_file::Error> {
         for span in bucket.spans(KeyRange::default())? {
             let mut see = |leaf: Leaf<'_>| {
                 self.leaf(&leaf);
@@ -190,13 +212,18 @@ fn open(path: &Path) -> Result<File, RestoreError> {
     File::open(path).map_err(|source| RestoreError::Io { action: "opening", path: path.into(), source })
 }
 
-impl From<Unsound> for RestoreError {
-    fn from(unsound: Unsound) -> Self {
-        match unsound {
-            Unsound::Read(error) => Error::from(error).into(),
-            wrong => Self::Proof(wrong.to_string()),
+/// What is wrong with the new file at `path`, which nothing about its source can help.
+fn unsound(path: &Path, wrong: Unsound) -> RestoreError {
+    match wrong {
+        Unsound::Read(bolt_file::Error::Read { source, .. }) => {
+            RestoreError::Io { action: "reading back", path: path.into(), source }
         }
+        wrong => unproven(wrong),
     }
+}
+
+fn unproven(wrong: impl std::fmt::Display) -> RestoreError {
+    RestoreError::Proof(wrong.to_string())
 }
 
 fn require(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), RestoreError> {

@@ -1,7 +1,7 @@
 //! A new database out of an old one: every record that is wanted, once, in order.
 //!
 //! Workers read and judge the records; this thread feeds them to the builder; one more reads back what was written, a
-//! little later, while it is in the processor's cache still. Memory holds a few batches of some hundred kibibytes, or a
+//! little later, so that most often it is in the processor's cache still. Memory holds a few batches of some hundred kibibytes, or a
 //! few of the largest values.
 
 use std::collections::BTreeMap;
@@ -80,6 +80,10 @@ pub(crate) fn rebuild(
         // Whoever writes stops when reading back does: that is why, then.
         let read_back = reading.join().unwrap_or_else(|_| Err(RestoreError::Proof("reading it back ended".into())))?;
         let (copied, tables, built) = done?;
+        if let Some(file) = contents.source.file() {
+            // Of a file that somebody wrote to, what was read may be half of before and half of after.
+            file.require_unchanged().map_err(Error::from)?;
+        }
         Ok(Rebuilt { copied, tables, built, read_back })
     })
 }

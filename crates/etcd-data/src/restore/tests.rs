@@ -337,3 +337,29 @@ fn count_live(database: &Database) -> u64 {
     database.scan(all, crate::database::Direction::Forwards, step, take).unwrap();
     live.len() as u64
 }
+
+#[test]
+fn a_source_that_somebody_writes_to_meanwhile_is_not_restored_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("source.db");
+    let storage = puts_and_deletes().database().file().unwrap().storage().clone();
+    let mut bytes = vec![0; storage.size().unwrap() as usize];
+    storage.read_exact_at(&mut bytes, 0).unwrap();
+    fs::write(&path, &bytes).unwrap();
+    let file = bolt_file::BoltFile::open(std::sync::Arc::new(fs::File::open(&path).unwrap())).unwrap();
+    let source = Database::open(file.clone()).unwrap();
+    let options = options(folder.path().join("data"));
+    let plan = Plan::make(&source, &options).unwrap();
+    // As a commit does it, in the other meta page.
+    let commit = |progress: Progress| {
+        if progress.step == Step::Building {
+            let meta = bolt_file::Meta { txid: file.meta().txid + 1, ..file.meta() };
+            let meta = meta.encode(bolt_file::PageId(1));
+            bytes[4096..4096 + meta.len()].copy_from_slice(&meta);
+            fs::write(&path, &bytes).unwrap();
+        }
+    };
+    let error = restore(&source, &plan, &mut { commit }).unwrap_err();
+    assert!(matches!(error, RestoreError::Source(crate::Error::Bolt(bolt_file::Error::Changed))), "{error:?}");
+    assert!(!options.data_dir.exists());
+}

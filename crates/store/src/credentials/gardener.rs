@@ -8,7 +8,7 @@
 //! | OSS | `ALICLOUD_APPLICATION_CREDENTIALS` | `storageEndpoint`, `accessKeyID`, `accessKeySecret` |
 //! | Swift | `OPENSTACK_APPLICATION_CREDENTIALS` | `authURL`, `domainName`, `tenantName`, `username`, `password` or `applicationCredential…`, `region` |
 //! | OCS | `OPENSHIFT_APPLICATION_CREDENTIALS` | `endpoint`, `region`, `accessKeyID`, `secretAccessKey`, `disableSSL`, `insecureSkipVerify` |
-//! | ECS | `ECS_ENDPOINT`, `ECS_ACCESS_KEY_ID`, `ECS_SECRET_ACCESS_KEY`, `ECS_DISABLE_SSL`, `ECS_INSECURE_SKIP_VERIFY` | |
+//! | ECS | `ECS_ENDPOINT`, `ECS_ACCESS_KEY_ID`, `ECS_SECRET_ACCESS_KEY`, `ECS_DISABLE_SSL`, `ECS_INSECURE_SKIP_VERIFY` | here, in a secret, those of S3 |
 //!
 //! A source or a second destination has the same variables with a prefix (`SOURCE_`, `SECONDARY_`).
 
@@ -16,7 +16,6 @@ use std::collections::BTreeMap;
 
 use super::{Bag, Credentials, Environment};
 use crate::error::Fault;
-use crate::secret::Secret;
 use crate::settings::{Encryption, Flavour, Settings};
 
 /// `store.provider`, by Gardener's names.
@@ -44,14 +43,14 @@ impl Provider {
     /// The provider called so, by the names that Gardener's cloud profiles have too.
     pub fn parse(name: &str) -> Option<Self> {
         Some(match name {
-            "S3" | "aws" => Self::S3,
+            "S3" | "s3" | "aws" | "stackit" => Self::S3,
             "ABS" | "azure" => Self::Abs,
             "GCS" | "gcp" => Self::Gcs,
             "OSS" | "alicloud" => Self::Oss,
             "Swift" | "openstack" => Self::Swift,
             "OCS" | "openshift" => Self::Ocs,
             "ECS" | "dell" => Self::Ecs,
-            "Local" | "local" | "stackit" => Self::Local,
+            "Local" | "local" => Self::Local,
             _ => return None,
         })
     }
@@ -71,27 +70,46 @@ impl Provider {
 
 /// The settings that the environment of an etcdbrctl leads to. `role` is the prefix of its variables, or empty.
 pub fn of_environment(provider: Provider, role: &str, environment: &Environment) -> Result<Settings, Fault> {
-    let variable = match provider {
+    // The provider's own chain is for where nothing is named.
+    let nothing = Settings { environment: environment.clone(), ..Settings::default() };
+    let Some(variable) = variable_of(provider).map(|variable| format!("{role}{variable}")) else { return Ok(nothing) };
+    let file = environment.get(&format!("{variable}_JSON"));
+    let bag = match (provider, file, environment.get(&variable)) {
+        (Provider::Ecs, _, Some(endpoint)) => return of_ecs(role, endpoint, environment),
+        (Provider::Ecs, _, None) => return Ok(nothing),
+        // Google's own tools have this variable too, for more kinds of files than Gardener has.
+        (Provider::Gcs, _, _) if role.is_empty() => return Ok(nothing),
+        (Provider::Gcs, _, Some(path)) => Bag::Json(path.into()),
+        (_, Some(path), _) => Bag::Json(path.into()),
+        (_, None, Some(path)) => Bag::Folder(path.into()),
+        _ => return Ok(nothing),
+    };
+    let settings = of_secret(provider, bag)?;
+    Ok(Settings { environment: environment.clone(), ..settings })
+}
+
+/// Whose S3 the environment of an etcdbrctl has the credentials of: Amazon's, if of nobody's.
+pub fn s3_in(environment: &Environment) -> Provider {
+    let is_named = |provider: &Provider| {
+        let named = |variable: &str| environment.first(&[variable, &format!("{variable}_JSON")]).is_some();
+        variable_of(*provider).is_some_and(named)
+    };
+    let those = [Provider::S3, Provider::Oss, Provider::Ocs, Provider::Ecs];
+    those.into_iter().find(is_named).unwrap_or(Provider::S3)
+}
+
+/// The variable that says where a provider's credentials are; of ECS, which has them in variables, where its server is.
+fn variable_of(provider: Provider) -> Option<&'static str> {
+    Some(match provider {
         Provider::S3 => "AWS_APPLICATION_CREDENTIALS",
         Provider::Abs => "AZURE_APPLICATION_CREDENTIALS",
         Provider::Gcs => "GOOGLE_APPLICATION_CREDENTIALS",
         Provider::Oss => "ALICLOUD_APPLICATION_CREDENTIALS",
         Provider::Swift => "OPENSTACK_APPLICATION_CREDENTIALS",
         Provider::Ocs => "OPENSHIFT_APPLICATION_CREDENTIALS",
-        Provider::Ecs => return of_ecs(role, environment),
-        Provider::Local => return Ok(Settings { environment: environment.clone(), ..Settings::default() }),
-    };
-    let variable = format!("{role}{variable}");
-    let file = environment.get(&format!("{variable}_JSON"));
-    let bag = match (provider, file, environment.get(&variable)) {
-        (Provider::Gcs, _, Some(path)) => Bag::Json(path.into()),
-        (_, Some(path), _) => Bag::Json(path.into()),
-        (_, None, Some(path)) => Bag::Folder(path.into()),
-        // The provider's own chain is for where nothing is named.
-        _ => return Ok(Settings { environment: environment.clone(), ..Settings::default() }),
-    };
-    let settings = of_secret(provider, bag)?;
-    Ok(Settings { environment: environment.clone(), ..settings })
+        Provider::Ecs => "ECS_ENDPOINT",
+        Provider::Local => return None,
+    })
 }
 
 /// The settings that a secret has the keys for.
@@ -107,11 +125,12 @@ pub fn of_secret(provider: Provider, bag: Bag) -> Result<Settings, Fault> {
     settings.network.insecure_skip_verify = is_set("insecureSkipVerify");
     settings.network.ca_pem = text("trustedCaCert").into_iter().collect();
     match provider {
-        Provider::S3 => {
+        Provider::S3 | Provider::Ecs => {
+            settings.flavour = Some(Flavour::Ecs).filter(|_| provider == Provider::Ecs);
             settings.endpoint = text("endpoint").map(|endpoint| with_scheme(&endpoint, false));
             settings.path_style = text("s3ForcePathStyle").map(|style| style == "true");
             if let Some(key) = text("sseCustomerKey") {
-                settings.encryption = Encryption::CustomerKey(customer_key(&key));
+                settings.encryption = Encryption::with_customer_key(&key);
             }
         }
         Provider::Oss => {
@@ -123,17 +142,17 @@ pub fn of_secret(provider: Provider, bag: Bag) -> Result<Settings, Fault> {
             settings.endpoint = text("endpoint").map(|endpoint| with_scheme(&endpoint, is_set("disableSSL")));
         }
         Provider::Gcs => settings.endpoint = text("storageAPIEndpoint"),
-        Provider::Abs | Provider::Swift | Provider::Ecs | Provider::Local => {}
+        Provider::Abs | Provider::Swift | Provider::Local => {}
     }
     settings.credentials = Credentials::Bag(bag);
     Ok(settings)
 }
 
-fn of_ecs(role: &str, environment: &Environment) -> Result<Settings, Fault> {
+fn of_ecs(role: &str, endpoint: &str, environment: &Environment) -> Result<Settings, Fault> {
     let get = |name: &str| environment.get(&format!("{role}{name}"));
     let missing = |name: &str| Fault::Credentials(format!("{role}{name} is not set"));
     let needed = |name: &str| get(name).ok_or_else(|| missing(name));
-    let endpoint = with_scheme(needed("ECS_ENDPOINT")?, get("ECS_DISABLE_SSL") == Some("true"));
+    let endpoint = with_scheme(endpoint, get("ECS_DISABLE_SSL") == Some("true"));
     let mut settings = Settings {
         credentials: Credentials::Keys {
             id: needed("ECS_ACCESS_KEY_ID")?.to_owned(),
@@ -156,19 +175,10 @@ fn with_scheme(endpoint: &str, plain: bool) -> String {
     }
 }
 
-/// Gardener has the key as it is, the protocol in base64.
-fn customer_key(text: &str) -> Secret {
-    use base64::Engine;
-    use base64::prelude::BASE64_STANDARD;
-    match text.len() {
-        32 => Secret::new(BASE64_STANDARD.encode(text)),
-        _ => Secret::new(text),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::secret::Secret;
 
     fn values(pairs: &[(&str, &str)]) -> Bag {
         Bag::Values(pairs.iter().map(|(name, value)| ((*name).to_owned(), Secret::new(*value))).collect())
@@ -211,17 +221,37 @@ mod tests {
         assert!(matches!(secondary.credentials, Credentials::Bag(Bag::Folder(_))));
         let first = of_environment(Provider::S3, "", &environment).unwrap();
         assert!(matches!(first.credentials, Credentials::Environment));
-        assert!(of_environment(Provider::Ecs, "", &environment).is_err());
+        let none = of_environment(Provider::Ecs, "", &environment).unwrap();
+        assert!(matches!(none.credentials, Credentials::Environment));
+        let half = Environment::of([("ECS_ENDPOINT", "e:9021")]);
+        assert!(of_environment(Provider::Ecs, "", &half).is_err());
         let ecs =
             Environment::of([("ECS_ENDPOINT", "e:9021"), ("ECS_ACCESS_KEY_ID", "a"), ("ECS_SECRET_ACCESS_KEY", "s")]);
         assert_eq!(of_environment(Provider::Ecs, "", &ecs).unwrap().endpoint.as_deref(), Some("https://e:9021"));
     }
 
     #[test]
+    fn whose_s3_it_is_follows_from_what_is_named() {
+        let named = |variable: &str| s3_in(&Environment::of([(variable, "x")]));
+        assert_eq!(named("ALICLOUD_APPLICATION_CREDENTIALS"), Provider::Oss);
+        assert_eq!(named("OPENSHIFT_APPLICATION_CREDENTIALS_JSON"), Provider::Ocs);
+        assert_eq!(named("ECS_ENDPOINT"), Provider::Ecs);
+        assert_eq!(named("AWS_ACCESS_KEY_ID"), Provider::S3);
+    }
+
+    /// `gcloud auth application-default login` leaves files there that Gardener has no use for.
+    #[test]
+    fn google_finds_its_own_file_itself() {
+        let environment = Environment::of([("GOOGLE_APPLICATION_CREDENTIALS", "/key.json")]);
+        let settings = of_environment(Provider::Gcs, "", &environment).unwrap();
+        assert!(matches!(settings.credentials, Credentials::Environment));
+    }
+
+    #[test]
     fn places_become_urls() {
         assert_eq!(Provider::Abs.url("container", "shoot/etcd-main/v2"), "az://container/shoot/etcd-main/v2");
         assert_eq!(Provider::Local.url("/backups/", "etcd"), "/backups/etcd");
-        assert_eq!(Provider::parse("stackit"), Some(Provider::Local));
+        assert_eq!(Provider::parse("stackit"), Some(Provider::S3));
         assert_eq!(Provider::parse("Minio"), None);
     }
 }

@@ -11,7 +11,6 @@ use std::os::unix::fs::FileExt;
 
 use archive::encryption::Keyring;
 use archive::object::{FOOTER_BYTES, Object, digest_at_end};
-use archive::plan::{Target, Wanted};
 use archive::sealing::Keys;
 use etcd_data::database::Direction;
 

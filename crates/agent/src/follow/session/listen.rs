@@ -23,6 +23,12 @@ struct Beside<'a> {
     anchor_at: Option<Instant>,
     anchoring: Option<BoxFuture<'a, Answers>>,
     full: Option<BoxFuture<'a, Result<Base, BaseError>>>,
+    /// When a full that is lacking is taken again, after one that did not do.
+    full_at: Option<Instant>,
+    /// How long is waited after the next that does not do.
+    full_pause: Duration,
+    /// When the member is asked for users and roles, though nothing is sealed.
+    users_at: Instant,
     /// Whether the store takes what is sealed: while it does not, a full is no use.
     store_takes: bool,
     /// Who waits for a full.
@@ -30,6 +36,12 @@ struct Beside<'a> {
     /// Who waits for everything up to a revision to be delivered.
     wants_seal: Vec<(Revision, Order)>,
 }
+
+/// How long is waited after a full that did not do, before the next is taken: each reads all of etcd.
+const FULL_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_FULL_PAUSE: Duration = Duration::from_secs(300);
+/// How often the member is asked for users and roles, though nothing is sealed.
+const USERS_EVERY: Duration = Duration::from_secs(60);
 
 impl Session {
     /// Follows the member that is best now, until it is told to stop or something breaks.
@@ -58,6 +70,9 @@ impl Session {
             anchor_at: follower.rhythm.anchor_every.map(|_| Instant::now()),
             anchoring: None,
             full: None,
+            full_at: None,
+            full_pause: FULL_PAUSE,
+            users_at: Instant::now(),
             store_takes: delivered.borrow().waiting.is_none(),
             wants_full: Vec::new(),
             wants_seal: Vec::new(),
@@ -112,6 +127,11 @@ impl Session {
                 }
                 Some(order) = orders.recv() => self.take_order(order, follower, beside).await?,
                 answers = done(&mut beside.anchoring) => self.take_answers(answers, follower),
+                () = sleep_until(beside.users_at) => self.ask_for_users(follower, beside).await,
+                () = sleep_until(beside.full_at.unwrap_or(far)) => {
+                    beside.full_at = None;
+                    self.begin_full_if_lacking(follower, beside);
+                }
                 base = done(&mut beside.full) => self.take_full(base, beside, follower),
                 () = stop.told() => {
                     return self.seal(follower).await;
@@ -160,15 +180,10 @@ impl Session {
 
     /// Seals what is whole, and begins what hangs on that.
     async fn seal_now<'a>(&mut self, follower: &'a Follower, beside: &mut Beside<'a>) -> Result<(), SessionError> {
-        let auth_before = self.told.auth_revision();
         self.seal(follower).await?;
         let within = follower.rhythm.seal_within(beside.waiting);
         beside.due = (!self.segment.is_empty()).then(|| Instant::now() + within);
-        if self.told.auth_revision() != auth_before && auth_before.is_some() {
-            tracing::info!("users or roles have changed: a full has to hold them");
-            self.lacks_full = true;
-            self.begin_full_if_lacking(follower, beside);
-        }
+        self.begin_full_if_lacking(follower, beside);
         if beside.anchor_at.is_some_and(|at| at <= Instant::now()) && beside.anchoring.is_none() {
             beside.anchor_at = follower.rhythm.anchor_every.map(|every| Instant::now() + every);
             let sight = follower.progress.standing().borrow().sight.clone().unwrap_or_default();
@@ -179,8 +194,17 @@ impl Session {
         Ok(())
     }
 
+    /// Users and roles change without a revision, so it may be that nothing is sealed that tells of them.
+    async fn ask_for_users<'a>(&mut self, follower: &'a Follower, beside: &mut Beside<'a>) {
+        self.told.ask_for_users(&*follower.live, self.plan.member).await;
+        beside.users_at = Instant::now() + USERS_EVERY;
+        self.begin_full_if_lacking(follower, beside);
+    }
+
     fn begin_full_if_lacking<'a>(&self, follower: &'a Follower, beside: &mut Beside<'a>) {
-        if self.lacks_full && beside.store_takes && beside.full.is_none() {
+        let may_begin = beside.store_takes && beside.full.is_none() && beside.full_at.is_none();
+        if may_begin && self.told.lacks_full() {
+            tracing::info!("users or roles have changed: a full has to hold them");
             beside.full = Some(self.begin_full(follower));
         }
     }
@@ -268,15 +292,23 @@ impl Session {
     }
 
     fn take_full(&mut self, base: Result<Base, BaseError>, beside: &mut Beside<'_>, follower: &Follower) {
-        self.lacks_full = false;
         let answer = match base {
-            Ok(base) => Ok(base.revision),
+            Ok(base) => {
+                self.told.see_full(base.closing.auth_revision);
+                Ok(base.revision)
+            }
             Err(error) => {
                 let why = in_one_line(&error);
                 follower.progress.failed(error.kind(), why.clone());
                 Err(Refused { why })
             }
         };
+        if self.told.lacks_full() {
+            beside.full_at = Some(Instant::now() + beside.full_pause);
+            beside.full_pause = (beside.full_pause * 2).min(LONGEST_FULL_PAUSE);
+        } else {
+            beside.full_pause = FULL_PAUSE;
+        }
         beside.wants_full.drain(..).for_each(|order| order.answer(answer.clone()));
     }
 }

@@ -24,21 +24,13 @@ impl Session {
 
     /// Watches and seals, and delivers nothing: until it is told to stop, or what came after what is sealed cannot be had
     /// any more.
-    pub(in crate::follow) async fn watch_meanwhile(mut self, follower: &Follower, mut stop: Stop) -> Ended {
+    pub(in crate::follow) async fn watch_meanwhile(mut self, follower: &Follower, mut stop: Stop) -> End {
         // What is asked for is answered by whoever waits for the right to write.
         let (_nobody, mut orders) = mpsc::channel(1);
         let waiting = Some("the right to write is waited for".to_owned());
         let (_told, delivered) = watch::channel(Delivered { last: None, waiting });
-        let end = self.watch(follower, &mut orders, &mut stop, delivered).await;
-        Ended { end, lacks_full: self.lacks_full }
+        self.watch(follower, &mut orders, &mut stop, delivered).await
     }
-}
-
-/// How capturing without the right to write ended.
-pub(in crate::follow) struct Ended {
-    pub(in crate::follow) end: End,
-    /// Whether users or roles have changed, and no full has them.
-    pub(in crate::follow) lacks_full: bool,
 }
 
 /// Requires that the cluster is the one that `tip` is of, and has it. With the archive, what a cluster has in common with it

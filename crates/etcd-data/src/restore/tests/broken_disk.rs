@@ -64,6 +64,11 @@ impl BrokenDisk {
         self.state.lock().unwrap().too_early.clone()
     }
 
+    /// What a crash of the machine would take back.
+    pub(super) fn unsynced(&self) -> Vec<PathBuf> {
+        self.state.lock().unwrap().unsynced.iter().cloned().collect()
+    }
+
     fn step(&self) -> io::Result<()> {
         self.state.lock().unwrap().step()
     }

@@ -174,7 +174,11 @@ fn a_restore_that_dies_leaves_nothing_half_made_and_the_next_one_works() {
             assert!(disk.too_early().is_empty(), "{at}: {:?}", disk.too_early());
             scene.check(&at);
             if !disk.is_over() {
-                assert_eq!(result.unwrap().hash.revision, Revision(8));
+                let restored = result.unwrap();
+                assert_eq!(restored.hash.revision, Revision(8));
+                let visible = |path: &PathBuf| path.exists() && !path.to_string_lossy().contains(".refloat");
+                let lost: Vec<_> = disk.unsynced().into_iter().filter(visible).collect();
+                assert!(lost.is_empty(), "{at}: a crash of the machine would take back {lost:?}");
                 assert!(!scene.has_leftovers(), "{at}");
                 break;
             }

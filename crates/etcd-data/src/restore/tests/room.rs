@@ -2,7 +2,9 @@
 
 use super::broken_disk::{BrokenDisk, End, Exchange, names};
 use super::*;
+use crate::defrag::defrag_on;
 use crate::error::Kind;
+use crate::export::{Against, export_on};
 
 /// About 4 MiB of which a compaction leaves a quarter.
 fn large() -> Sample {
@@ -77,4 +79,42 @@ fn a_disk_that_is_full_all_the_same_is_told_how_much_was_needed() {
         }
     }
     assert!(seen > 10, "{seen}");
+}
+
+#[test]
+fn a_disk_that_is_full_has_nothing_half_made_of_an_export_or_a_defragmentation() {
+    type Work = fn(&BrokenDisk, &Path) -> Option<RestoreError>;
+    let export: Work = |disk, path| {
+        let against = Against::default();
+        export_on(disk, &puts_and_deletes().database(), None, &against, path, &mut |_| {}).err()
+    };
+    let defrag: Work = |disk, path| {
+        let database = puts_and_deletes().database();
+        defrag_on(disk, database.file().unwrap(), path, &mut |_| {}).err()
+    };
+    for (name, work) in [("export", export), ("defrag", defrag)] {
+        let folder = tempfile::tempdir().unwrap();
+        let whole = folder.path().join("whole.db");
+        assert!(work(&BrokenDisk::new(usize::MAX, End::Full, Exchange::Works), &whole).is_none());
+        let whole = fs::read(whole).unwrap();
+        let mut told = 0;
+        for steps in 0.. {
+            let folder = tempfile::tempdir().unwrap();
+            let disk = BrokenDisk::new(steps, End::Full, Exchange::Works);
+            let path = folder.path().join("new.db");
+            let failed = work(&disk, &path);
+            if !disk.is_over() {
+                assert!(failed.is_none(), "{name}: {failed:?}");
+                break;
+            }
+            let Some(error) = failed else { continue };
+            // Where only its name could not be made to last, it is there.
+            let left = fs::read(&path).ok();
+            assert!(left.is_none_or(|left| left == whole), "{name}, full at step {steps}: {error:?}");
+            let others = names(folder.path()).into_iter().filter(|name| name != "new.db");
+            assert_eq!(others.count(), 0, "{name}, full at step {steps}: {error:?}");
+            told += usize::from(matches!(error, RestoreError::NoSpace { needed_bytes, .. } if needed_bytes > 4096));
+        }
+        assert!(told > 5, "{name}: {told}");
+    }
 }

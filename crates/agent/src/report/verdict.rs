@@ -1,0 +1,108 @@
+//! Whether all could be brought back: by how late what was sealed last is, and by what is known to be damaged or
+//! missing.
+
+use api::status::Verdict;
+use jiff::{SignedDuration, Timestamp};
+
+use super::Heard;
+use crate::follow::Rhythm;
+use crate::follow::progress::Doing;
+use crate::upkeep::{Point, Reach, Told};
+
+/// What is judged of the archive.
+#[derive(Debug)]
+pub(super) struct Judged {
+    pub(super) verdict: Verdict,
+    /// Why not, or why that is not known.
+    pub(super) why_not: Option<String>,
+    /// What is late, if something is.
+    pub(super) late: Option<String>,
+    /// What is lacking, if something is.
+    pub(super) lack: Option<Lack>,
+}
+
+/// Not all that was sealed could be restored.
+#[derive(Debug)]
+pub(super) struct Lack {
+    pub(super) what: String,
+    /// The newest point that could be; nothing if none could.
+    pub(super) newest: Option<Point>,
+}
+
+/// How much later than promised a change may be sealed before that is told.
+const LATENESS: SignedDuration = SignedDuration::from_secs(15);
+/// How much older than the first destination's newest object that of another may be: as long as copying may take.
+const BEHIND: SignedDuration = SignedDuration::from_secs(60);
+
+/// Judges what was `heard`.
+pub(super) fn judge(heard: &Heard, now: Timestamp, rhythm: &Rhythm) -> Judged {
+    let (verdict, why_not) = by_what_is_sealed(heard, now, rhythm);
+    let late = why_not.clone().filter(|_| verdict == Verdict::Late);
+    // Of what another agent writes, it tells itself; and where nothing is sealed, nothing can be lacking.
+    let lack = match verdict {
+        Verdict::Yes | Verdict::Late => lack(&heard.upkeep, &heard.elsewhere),
+        Verdict::No | Verdict::Unknown => None,
+    };
+    let (verdict, why_not) = match &lack {
+        None => (verdict, why_not),
+        Some(Lack { what, newest: Some(_) }) => (Verdict::Late, Some(what.clone())),
+        Some(Lack { what, newest: None }) => (Verdict::No, Some(what.clone())),
+    };
+    Judged { verdict, why_not, late, lack }
+}
+
+fn by_what_is_sealed(heard: &Heard, now: Timestamp, rhythm: &Rhythm) -> (Verdict, Option<String>) {
+    let standing = &heard.standing;
+    let allowed = SignedDuration::try_from(rhythm.seal_after).unwrap_or_default() + LATENESS;
+    let trouble = standing.in_the_way().map(|trouble| trouble.what);
+    match heard.sealed_until() {
+        // What it sealed itself, as long as it was the one, tells nothing of now.
+        _ if standing.doing == Doing::StandingBy => {
+            let holder = standing.holder.as_deref().unwrap_or("another agent");
+            (Verdict::Unknown, Some(format!("{holder} writes, and tells")))
+        }
+        None if standing.doing == Doing::Starting => (Verdict::Unknown, Some("the agent has just begun".into())),
+        None if standing.doing == Doing::WaitingForStore => {
+            (Verdict::Unknown, Some(trouble.unwrap_or_else(|| "the store is waited for".into())))
+        }
+        None => (Verdict::No, Some("nothing is in the archive yet".to_owned())),
+        Some(until) if now.duration_since(until) > allowed => {
+            let late = now.duration_since(until).as_secs();
+            let why = trouble.map(|trouble| format!(": {trouble}"));
+            (Verdict::Late, Some(format!("nothing has been sealed for {late} s{}", why.unwrap_or_default())))
+        }
+        Some(_) => (Verdict::Yes, None),
+    }
+}
+
+/// What is lacking at the first destination, if no other one has all of it.
+fn lack(first: &Told, elsewhere: &[(String, Told)]) -> Option<Lack> {
+    let reach = first.reach.as_ref().filter(|reach| !reach.is_whole())?;
+    let others = || elsewhere.iter().filter_map(|(place, told)| Some((place.as_str(), told.reach.as_ref()?)));
+    if others().any(|(_, other)| has_all(other, reach)) {
+        return None;
+    }
+    let there = others().filter_map(|(place, other)| Some((Some(place), other.newest.as_ref()?)));
+    // Of equals the last is taken: the first destination.
+    let here = reach.newest.iter().map(|point| (None, point));
+    let best = there.chain(here).max_by(|(_, a), (_, b)| a.cmp(b));
+    let Some((place, point)) = best else {
+        let what = "nothing of it could be restored: what a restore begins with is damaged or missing".into();
+        return Some(Lack { what, newest: None });
+    };
+    let older = point.lineage.as_ref().filter(|_| point.lineage != reach.last.lineage);
+    let of = older.map(|lineage| format!(" of the older lineage {lineage}")).unwrap_or_default();
+    let from = place.map(|place| format!(" from {place}")).unwrap_or_default();
+    let (revision, last) = (point.revision, reach.last.revision);
+    let what = format!(
+        "only revision {revision}{of} could be restored{from}: what leads to revision {last} is damaged or missing"
+    );
+    Some(Lack { what, newest: Some(point.clone()) })
+}
+
+/// Whether another destination has all that the `first` should have, but for what is on its way there. One that is
+/// given less, as its own policy has it, does not.
+fn has_all(other: &Reach, first: &Reach) -> bool {
+    let is_up_to_date = other.last >= first.last || first.written.duration_since(other.written) <= BEHIND;
+    other.is_whole() && is_up_to_date
+}
