@@ -171,6 +171,25 @@ fn whoever_is_killed_another_goes_on() {
     assert!(!points.contains("hole"), "{points}");
 }
 
+/// A member tells nothing of a watch that begins after its newest revision. All is in the archive nevertheless.
+#[test]
+fn who_follows_a_cluster_to_which_nobody_writes_has_everything() {
+    for version in Version::ALL {
+        let folder = tempfile::tempdir().unwrap();
+        let etcd = etcd(version, folder.path());
+        etcd.client().put("only", "one").unwrap();
+        let (agents, revision) = (Agents::new(folder.path(), &etcd), truth(&etcd.client()).revision);
+        // The first takes a full, and the second goes on after it.
+        for _ in 0..2 {
+            let mut agent = agents.start("a", &[], &Port::reserve());
+            agent.until("it has everything", |status| {
+                status["capture"]["revision_seen"] == revision && status["recoverable"]["verdict"] == "yes"
+            });
+            assert!(agent.stop().success());
+        }
+    }
+}
+
 /// What only the one that writes can do is asked of whichever answers.
 #[test]
 fn who_stands_by_passes_on_what_only_the_writer_can_do() {

@@ -153,7 +153,7 @@ impl Live for Etcd {
         let watch = member.watch(from.0).await.map_err(trouble)?;
         let ask = tells_progress_right(&version).then(|| watch.ask_progress());
         let heard = Heard { member, reached: Revision(from.0 - 1), is_partial: false };
-        let watching = stream::try_unfold((watch, ask, heard), |(mut watch, ask, mut heard)| async move {
+        let watching = stream::try_unfold((watch, ask, heard), move |(mut watch, ask, mut heard)| async move {
             loop {
                 match timeout(PROGRESS_EVERY, watch.next()).await {
                     Ok(seen) => {
@@ -161,9 +161,10 @@ impl Live for Etcd {
                         heard.note(&seen);
                         return Ok(Some((seen, (watch, ask, heard))));
                     }
+                    // What begins after the newest revision is told nothing of, before the next one comes.
                     Err(_) => match &ask {
-                        Some(ask) => ask.now(),
-                        None => {
+                        Some(ask) if heard.reached >= from => ask.now(),
+                        _ => {
                             if let Some(nothing) = heard.nothing_since().await {
                                 return Ok(Some((nothing, (watch, ask, heard))));
                             }
