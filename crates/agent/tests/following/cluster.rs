@@ -144,6 +144,8 @@ impl Cluster {
     pub(crate) fn restore_to(&self, revision: i64, new_id: bool, bump: i64) {
         let mut state = self.lock();
         state.records.retain(|record| record.at.main.0 <= revision);
+        // Where revisions were raised before, there are some that never were.
+        let revision = state.records.last().map_or(1, |record| record.at.main.0);
         state.current = revision;
         state.compacted = state.compacted.filter(|at| *at <= revision);
         state.keys.clear();
