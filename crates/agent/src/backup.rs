@@ -17,9 +17,9 @@ use jiff::Timestamp;
 use store::Key;
 
 use crate::follow::base::BasePlan;
-use crate::follow::choose::choose;
-use crate::follow::live::{Live, Sight};
-use crate::follow::resume::{Resume, resume};
+use crate::follow::beforehand::{Recognised, recognise};
+use crate::follow::live::Live;
+use crate::follow::resume::Resume;
 use crate::follow::session::anchors::{Answers, ask};
 use crate::follow::session::{SessionError, begin_lineage};
 use crate::home::Home;
@@ -61,7 +61,7 @@ impl BackupPlan {
     pub async fn back_up(&self) -> Result<Backup, SessionError> {
         let home = &self.home;
         // Who must not write here keeps nobody else from it.
-        self.look().await?;
+        recognise(&self.live, home, self.replaces).await?;
         let me = Candidate {
             cluster: home.cluster.clone(),
             holder: self.holder.clone(),
@@ -83,19 +83,9 @@ impl BackupPlan {
         Ok(backup)
     }
 
-    /// The cluster, the member to ask, and how the archive goes on with it, if it does.
-    async fn look(&self) -> Result<(Sight, u64, Resume), SessionError> {
-        let Self { live, home, .. } = self;
-        let sight = live.look().await?;
-        let member = choose(&sight, None, None)?;
-        let tip = home.with(|archive, home| archive.tip(&home.scratch)).await?;
-        let going_on = resume(&**live, member, &sight, home, tip, self.replaces).await?;
-        Ok((sight, member, going_on))
-    }
-
     async fn take(&self, epoch: Epoch) -> Result<Backup, SessionError> {
         let Self { live, home, .. } = self;
-        let (sight, member, going_on) = self.look().await?;
+        let Recognised { sight, member, going_on } = recognise(live, home, self.replaces).await?;
         let now = Timestamp::now();
         let lineage = match going_on {
             Resume::GoOn(tip) => tip.lineage,

@@ -1,6 +1,7 @@
 //! Following a cluster: every change is sealed within seconds and delivered to the archive, as long as the right to
 //! write is ours.
 //!
+//! - [`beforehand`]: what is found out before anything is made
 //! - [`live`]: what is asked of a live cluster; [`etcd`]: one that is; [`choose`]: which member is followed
 //! - [`resume`]: whether the cluster has the history that the archive ends with
 //! - [`base`]: a full from etcd; later ones are merged from the archive
@@ -11,6 +12,7 @@
 //! - [`progress`]: what is told of all that; [`order`]: what can be asked for
 
 pub mod base;
+pub mod beforehand;
 pub mod choose;
 pub mod deliver;
 pub mod etcd;

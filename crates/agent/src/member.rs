@@ -81,7 +81,10 @@ impl Member {
         let ready = start.run(depth, |decision| {
             tracing::info!(%decision, "the start of the member");
             restores = way(decision).or(restores);
-            tell(decision.to_string());
+            tell(match decision {
+                Decision::Wait(reason) | Decision::Stop(reason) => reason.with_remedy(),
+                decision => decision.to_string(),
+            });
         });
         let ready = ready.await;
         self.count(restores, began, matches!(ready, Ok(Ok(_))));
@@ -90,7 +93,7 @@ impl Member {
                 self.prepared.send_replace(Prepared::Ready(launch));
                 return Ok(());
             }
-            Ok(Err(reason)) => reason.to_string(),
+            Ok(Err(reason)) => reason.with_remedy(),
             Err(error) => in_one_line(&error),
         };
         tracing::error!(why, "the member is not started");

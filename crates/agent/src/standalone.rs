@@ -171,7 +171,8 @@ impl Tended {
             program: self.program.clone(),
             arguments,
             output: Some(output),
-            surroundings: Surroundings::Ours,
+            // What it has when we are told to stop is sealed before it is.
+            surroundings: Surroundings::OurEnvironment,
             orphans: Orphans::Left,
         })
     }

@@ -60,7 +60,9 @@ pub struct Launch {
 pub enum Surroundings {
     /// Our environment, and keys that are pressed on our terminal, if we end with that.
     Ours,
-    /// Neither.
+    /// Our environment alone: it is stopped when we have done with it, and not when a key is pressed.
+    OurEnvironment,
+    /// Nothing.
     Own,
 }
 
@@ -265,8 +267,10 @@ fn command(launch: Launch, program: &std::path::Path) -> Command {
         }
     };
     command.args(launch.arguments).stdin(Stdio::null());
-    if launch.surroundings == Surroundings::Own {
-        command.env_clear().process_group(0);
+    match launch.surroundings {
+        Surroundings::Ours => {}
+        Surroundings::OurEnvironment => drop(command.process_group(0)),
+        Surroundings::Own => drop(command.env_clear().process_group(0)),
     }
     if let Some(output) = launch.output
         && let Ok(second) = output.try_clone()

@@ -63,6 +63,19 @@ pub enum Work {
     Drill,
 }
 
+/// What came of a piece of work.
+struct Done {
+    said: String,
+    /// What is to be done at once, because of that.
+    follows: Option<Work>,
+}
+
+impl From<String> for Done {
+    fn from(said: String) -> Self {
+        Self { said, follows: None }
+    }
+}
+
 /// Whoever does it, at one destination.
 pub struct Upkeep {
     /// The archive there.
@@ -109,24 +122,31 @@ impl Upkeep {
                 () = sleep_until(*at) => {}
                 () = stop.told() => return,
             }
+            let work = *work;
+            let mut follows = None;
             if self.right.borrow().permit().is_some() {
-                self.do_one(*work, &stop).await;
+                follows = self.do_one(work, &stop).await;
             }
             let (_, work, when) = due.remove(0);
             due.extend(when.next().map(|next| (next, work, when)));
+            let sooner = due.iter_mut().filter(|(_, work, _)| follows == Some(*work));
+            sooner.for_each(|(at, ..)| *at = Instant::now());
         }
     }
 
-    async fn do_one(&self, work: Work, stop: &Stop) {
+    /// Gives what has to follow on it at once, if anything has.
+    async fn do_one(&self, work: Work, stop: &Stop) -> Option<Work> {
         let (began, clock) = (Instant::now(), Timestamp::now());
         self.told.send_modify(|told| told.of(work).running_since = Some(clock));
         let span = tracing::info_span!("upkeep", ?work);
-        let result = match (work, &self.schedule.drilling, &self.first) {
-            (Work::Drill, Some(drilling), _) => self.drill(&drilling.etcd, stop).instrument(span).await,
-            (Work::Copy, _, Some(first)) => self.copy(first).instrument(span).await,
-            (Work::Compare, ..) => self.compare().instrument(span).await,
+        let done = match (work, &self.schedule.drilling, &self.first) {
+            (Work::Drill, Some(drilling), _) => self.drill(&drilling.etcd, stop).instrument(span).await.map(Done::from),
+            (Work::Copy, _, Some(first)) => self.copy(first).instrument(span).await.map(Done::from),
+            (Work::Compare, ..) => self.compare().instrument(span).await.map(Done::from),
             _ => self.work_through(work).instrument(span).await,
         };
+        let follows = done.as_ref().ok().and_then(|done| done.follows);
+        let result = done.map(|done| done.said);
         match &result {
             Ok(what) => tracing::info!(?work, place = self.home.store.place(), what, "upkeep"),
             Err(why) => tracing::warn!(?work, place = self.home.store.place(), why, "upkeep failed"),
@@ -140,9 +160,10 @@ impl Upkeep {
             };
             (standing.running_since, standing.last) = (None, Some(outcome));
         });
+        follows
     }
 
-    async fn work_through(&self, work: Work) -> Result<String, String> {
+    async fn work_through(&self, work: Work) -> Result<Done, String> {
         let (schedule, told, metrics) = (self.schedule.clone(), self.told.clone(), Arc::clone(&self.metrics));
         let is_first = self.first.is_none();
         let done = self.home.with(move |archive, home| {
@@ -153,14 +174,14 @@ impl Upkeep {
             }
             match work {
                 Work::Merge => merging::merge(archive, home, &schedule.merging, &metrics),
-                Work::Verify => checking::verify(archive, home, &told),
+                Work::Verify => checking::verify(archive, home, &told).map(Done::from),
                 Work::Reread => {
                     let part = Part::at(Timestamp::now(), schedule.reread_every, schedule.reread_within);
-                    checking::reread(archive, home, part, &told)
+                    checking::reread(archive, home, part, &told).map(Done::from)
                 }
-                Work::Prune => pruning::prune(archive, &home.scratch, &schedule.retention, &metrics),
+                Work::Prune => pruning::prune(archive, &home.scratch, &schedule.retention, &metrics).map(Done::from),
                 // These are done in their own way, and where there is no etcd or nothing to copy from they are not due.
-                Work::Compare | Work::Drill | Work::Copy => Ok(String::new()),
+                Work::Compare | Work::Drill | Work::Copy => Ok(Done::from(String::new())),
             }
         });
         done.await.map_err(|error| in_one_line(&error))

@@ -16,7 +16,8 @@ use agent::pen::Pen;
 use agent::stop::Stopper;
 use agent::upkeep::{Schedule, Told, Upkeep, Work};
 use archive::fence::{Candidate, Instance, Terms};
-use jiff::Timestamp;
+use archive::merge_plan::MergePolicy;
+use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -157,6 +158,17 @@ async fn comparing_reads_what_leads_to_the_point_and_rereading_reads_the_rest() 
     // It is proven no more, so it is told from then on, whoever looks.
     let mut keeper = Keeper::of(&world, Schedule { verify_every: OFTEN, ..nothing() }).await;
     assert!(is_told(&keeper.until_done(Work::Verify).await));
+    keeper.stop().await;
+}
+
+/// The next comparison would be due long after the test.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_that_was_merged_is_compared_at_once() {
+    let world = world(Some(1)).await;
+    let merging = MergePolicy { full_window: Some(SignedDuration::from_secs(60)), ..MergePolicy::default() };
+    let mut keeper = Keeper::of(&world, Schedule { merge_every: OFTEN, merging, ..nothing() }).await;
+    let told = keeper.until_done(Work::Compare).await;
+    assert!(what(&told).iter().any(|what| what.contains("but etcd-1 answered 1")), "{:?}", what(&told));
     keeper.stop().await;
 }
 

@@ -2,15 +2,17 @@
 //!
 //! Which objects are read is planned first. Each is read whole and compared with its digest; then all that it has is
 //! checked by itself: what it says it is, every record, what leads to the records. What objects say of each other comes
-//! after that, and of the archive as a whole: holes, and the small objects beside. What was shown to be right is
+//! after that, and of the archive as a whole: holes, and what lies beside objects. What was shown to be right is
 //! recorded, and so is what turned out wrong of which something had been recorded.
 //!
 //! An object that cannot be had is told as just that: it is neither damaged nor missing. Memory holds what workers have
 //! under way, and of every object what it says of itself.
 
 mod chain;
+mod companions;
 mod deep;
 mod finding;
+mod locks;
 mod object;
 mod plan;
 mod record;
@@ -83,9 +85,11 @@ impl Archive {
         let mut report = Report::default();
         let mut looked = self.look_at_all(plan, checking)?;
         if self.catalogue().layout == Layout::Refloat {
-            let highest = signs::check(self, &object::archive_keys(&looked), &mut report);
+            let highest = signs::check(self, &object::encrypted(&looked), &mut report);
             let neighbours = self.neighbours(plan, &mut report);
             compare(&mut looked, &neighbours, highest, &mut report);
+        } else {
+            companions::check(self, &looked, checking.scratch, &mut report)?;
         }
         if !plan.is_of_point {
             find_holes(self, &looked, &mut report);

@@ -70,6 +70,17 @@ pub enum Error {
         /// Why it does not.
         why: String,
     },
+    /// A lockbox is of no use, and without what it locked nothing can be restored, whoever has which keys.
+    #[error(
+        "nothing is deleted while nothing can be restored without {key}: put it back as it was, from another destination \
+         or an older copy"
+    )]
+    Lockbox {
+        /// The lockbox.
+        key: Key,
+        /// What is wrong with it.
+        source: std::sync::Arc<Error>,
+    },
     /// What was fetched could not be kept on this machine.
     #[error("keeping what was fetched in {}", folder.display())]
     Scratch {
@@ -132,6 +143,9 @@ pub enum SnapshotError {
     /// A mark in it cannot be read.
     #[error("it is no sound database")]
     View(#[from] etcd_data::view::ViewError),
+    /// Something in it is damaged.
+    #[error("it is no sound database: {0}")]
+    Unsound(String),
 }
 
 /// What is wrong with an object, by itself or in its place.
@@ -241,7 +255,7 @@ impl SnapshotError {
                 etcd_data::error::kind_of(error)
             }
             Self::Expand(ExpandError::NoRoom { .. }) => Kind::Unavailable,
-            Self::Expand(_) | Self::Digest => Kind::Corrupt,
+            Self::Expand(_) | Self::Digest | Self::Unsound(_) => Kind::Corrupt,
             Self::Database(error) => error.kind(),
             Self::View(error) => error.kind(),
         }
@@ -263,6 +277,7 @@ impl Error {
             Self::Plan(error) => error.kind(),
             // Something was there for it, and is of no use.
             Self::NothingLeft { .. } | Self::Undecided { .. } => Kind::Corrupt,
+            Self::Lockbox { source, .. } => source.kind(),
             Self::Scratch { source, .. } => etcd_data::error::kind_of(source),
             Self::Write { source, .. } => write_kind(source),
             Self::Contradiction(_) => Kind::Corrupt,
@@ -278,6 +293,7 @@ fn write_kind(error: &crate::object::WriteError) -> Kind {
     match error {
         WriteError::Io(error) => etcd_data::error::kind_of(error),
         WriteError::Source(error) => error.kind(),
+        WriteError::Uncarried(_) => Kind::Unsupported,
         _ => Kind::Corrupt,
     }
 }
@@ -287,7 +303,9 @@ pub fn kind_of(fault: &Fault) -> Kind {
     match fault {
         Fault::NotFound | Fault::NoSuchPlace | Fault::NoSuchUpload => Kind::Missing,
         Fault::Exists | Fault::Changed | Fault::Retained { .. } => Kind::Conflict,
-        Fault::Credentials(_) | Fault::Forbidden(_) | Fault::ClockSkew => Kind::Denied,
+        Fault::Credentials(_) | Fault::Forbidden(_) | Fault::ClockSkew | Fault::Untrusted(_) | Fault::OtherKey(_) => {
+            Kind::Denied
+        }
         Fault::WrongRegion { .. } | Fault::Invalid(_) => Kind::Usage,
         Fault::Damaged(_) => Kind::Corrupt,
         Fault::Unable(_) => Kind::Unsupported,

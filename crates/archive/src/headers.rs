@@ -1,6 +1,10 @@
 //! What many objects say of themselves at their beginning, asked for without opening them.
+//!
+//! Who wrote under a higher epoch takes away what others wrote, so one object with an epoch that nobody ever had would take
+//! away all that came after it. `writer.json` tells which epochs were handed out: what claims a later one reigns over nobody
+//! and is left alone. Where that does not tell, nothing is of no use for good because of epochs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use etcd_data::Kind;
 use futures::{StreamExt, stream};
@@ -8,11 +12,13 @@ use store::Key;
 
 use crate::archive::Archive;
 use crate::catalogue::History;
+use crate::encryption::KeyId;
 use crate::entry::{Entry, Form};
 use crate::error::{Error, ObjectError, is_its_own};
-use crate::fence::Reigns;
+use crate::fence::{Claim, MAX_CLAIM_BYTES, Reigns};
 use crate::header::Header;
-use crate::name::FullForm;
+use crate::identity::{Cluster, Epoch};
+use crate::name::{FullForm, Name};
 use crate::object::{head_bytes, read_header};
 use crate::plan::{Known, require_itself};
 
@@ -22,6 +28,7 @@ const AT_ONCE: usize = 32;
 const HEADER_BYTES: u64 = 4 << 10;
 
 /// What headers tell.
+#[derive(Default)]
 pub(crate) struct Heard {
     /// What plans are made with. They do without everything that could not be read.
     pub(crate) known: Known,
@@ -30,12 +37,41 @@ pub(crate) struct Heard {
     pub(crate) failed: BTreeSet<Key>,
     /// What is of a newer format.
     pub(crate) newer: Vec<(Key, Error)>,
+    /// What claims an epoch that nobody ever had, and how.
+    pub(crate) overreaching: Vec<(Key, String)>,
+    /// What counts only in part, by epochs of which nobody tells that they were handed out.
+    pub(crate) doubtful: BTreeSet<Key>,
+    /// What is encrypted, by the archive key that it takes.
+    pub(crate) locked: BTreeMap<KeyId, Locked>,
+}
+
+/// What one archive key opens.
+#[derive(Default)]
+pub(crate) struct Locked {
+    pub(crate) objects: BTreeSet<Key>,
+    /// Who could open it when one of them was written.
+    pub(crate) recipients: Vec<String>,
 }
 
 impl Heard {
     fn fails(&mut self, entry: &Entry) {
         self.known.without.insert(entry.key.clone());
         self.failed.insert(entry.key.clone());
+    }
+
+    /// Does without what claims a later epoch than `last`, the last that was handed out. It may have been put here by mistake,
+    /// and be of use where it comes from.
+    fn overreaches(&mut self, entry: &Entry, epoch: Epoch, last: Epoch) {
+        self.known.without.insert(entry.key.clone());
+        let why = format!("is of writer {epoch}, and no writer after {last} was ever let write");
+        self.overreaching.push((entry.key.clone(), why));
+    }
+
+    fn is_locked(&mut self, entry: &Entry, header: &Header) {
+        let Some(encryption) = &header.encryption else { return };
+        let locked = self.locked.entry(encryption.archive_key).or_default();
+        locked.objects.insert(entry.key.clone());
+        locked.recipients.clone_from(&encryption.recipients);
     }
 }
 
@@ -55,7 +91,7 @@ impl Archive {
     /// The same, and what of it is so for good.
     pub(crate) fn heard(&self) -> Result<Heard, Error> {
         let known = Known { parents: self.parents.clone(), ..Known::default() };
-        let mut heard = Heard { known, failed: BTreeSet::new(), newer: Vec::new() };
+        let mut heard = Heard { known, ..Heard::default() };
         for history in &self.catalogue().histories {
             self.hear(history, &mut heard)?;
         }
@@ -81,18 +117,45 @@ impl Archive {
                 Err(error) => return Err(error),
             }
         }
-        let reigns = Reigns::of(trusted.iter().map(|(_, header)| header));
+        let mut reigns = Reigns::of(trusted.iter().map(|(_, header)| header));
+        let mut last = None;
+        // Asked for only where it decides something: nearly always one writer went on where the other had ended.
+        if !trusted.iter().all(|(_, header)| counts_whole(&reigns, header)) {
+            last = self.last_epoch(cluster)?;
+            let headers = trusted.iter().map(|(_, header)| header);
+            reigns = Reigns::of(headers.filter(|header| last.is_none_or(|last| header.epoch <= last)));
+        }
         for (entry, header) in trusted {
             heard.known.seen.insert(entry.key.clone(), header.seen.1);
+            heard.is_locked(entry, &header);
+            if let Some(last) = last.filter(|last| header.epoch > *last) {
+                heard.overreaches(entry, header.epoch, last);
+                continue;
+            }
             match reigns.authority(&header) {
                 Some(range) if range.to == header.to => {}
                 Some(range) if !entry.is_full() => {
                     heard.known.counts_until.insert(entry.key.clone(), range.to);
+                    heard.doubtful.extend(last.is_none().then(|| entry.key.clone()));
                 }
+                _ if last.is_none() => drop(heard.known.without.insert(entry.key.clone())),
                 _ => heard.fails(entry),
             }
         }
         Ok(())
+    }
+
+    /// The last epoch that was handed out. Nothing where that is not told: a copy has no `writer.json`, and one that cannot
+    /// be read, or is another cluster's, tells nothing. It is asked for after all was listed, so whoever wrote what is
+    /// there had its epoch by then.
+    fn last_epoch(&self, cluster: &Cluster) -> Result<Option<Epoch>, Error> {
+        match self.read_small(&Name::Writer, MAX_CLAIM_BYTES as u64 + 1) {
+            Ok(bytes) => {
+                Ok(Claim::parse(&bytes).ok().filter(|claim| claim.cluster == *cluster).map(|claim| claim.epoch))
+            }
+            Err(error) if is_its_own(error.kind()) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     async fn header(&self, entry: &Entry) -> Result<Header, Error> {
@@ -115,6 +178,10 @@ impl Archive {
         self.remembered.note(entry, &header);
         Ok(header)
     }
+}
+
+fn counts_whole(reigns: &Reigns, header: &Header) -> bool {
+    reigns.authority(header).is_some_and(|range| range.to == header.to)
 }
 
 /// Whether an object begins with a header of ours.

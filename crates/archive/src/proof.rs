@@ -360,6 +360,13 @@ impl Proven {
             .max_by_key(|item| (item.evidence.level(), item.evidence.reach(), item.time))
     }
 
+    /// When all of an object was last read and was right. Nothing if what was found wrong with it came later.
+    pub fn last_read(&self, object: &str, digest: ObjectDigest) -> Option<Timestamp> {
+        let Shown { items, refuted } = self.0.get(object)?.get(&digest)?;
+        let whole = items.iter().filter(|item| item.evidence.reach().is_none());
+        whole.map(|item| item.time).max().filter(|time| Some(*time) >= *refuted)
+    }
+
     /// What is proven of a point that needs these. Nothing if something that it needs is not proven at all.
     pub fn point(&self, needs: &[Need<'_>]) -> Option<PointProof<'_>> {
         let items: Option<Vec<&Item>> = needs.iter().map(|need| self.object(need)).collect();
@@ -489,6 +496,7 @@ mod tests {
         proven.refute(wrong(7));
         proven.refute(wrong(3));
         assert_eq!(proven.object(&need("full", A, 1)), None);
+        assert_eq!(proven.last_read("full", A), None);
         assert!(proven.object(&need("full", B, 1)).is_some());
         proven.add(item("full", A, 8, SEALED));
         assert_eq!(proven.object(&need("full", A, 1)).unwrap().evidence, SEALED);
@@ -497,7 +505,9 @@ mod tests {
         proven.refute(wrong(10));
         proven.add(item("full", A, 11, anchored(100)));
         assert_eq!(proven.object(&need("full", A, 1)), None);
+        assert_eq!(proven.last_read("full", A), None);
         proven.add(item("full", A, 12, SEALED));
+        assert_eq!(proven.last_read("full", A), Some(time(12)));
         assert_eq!(proven.object(&need("full", A, 1)).unwrap().evidence, anchored(100));
 
         let (cluster, lineage) = place();

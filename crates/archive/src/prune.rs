@@ -1,9 +1,13 @@
 //! Deleting what retention lets go.
 //!
-//! A plan is made of what is listed and what is proven. Before anything goes the archive is listed again and planned again,
-//! and only what both plans delete, and nobody has touched in between, is deleted: so an object that somebody wrote, took
-//! away or locked meanwhile is never decided about by an old listing. Deltas that nothing replaces go one after the other,
-//! the last first; the rest goes many at a time. When one cannot be deleted, what comes before it in its lineage stays.
+//! A plan is made of what is listed and what is proven, and what it stands on is read whole before it is believed: see
+//! `ground`. Before anything goes the archive is listed again and planned again, and only what both plans delete, and nobody
+//! has touched in between, is deleted: so an object that somebody wrote, took away or locked meanwhile is never decided
+//! about by an old listing. Deltas that nothing replaces go one after the other, the last first; the rest goes many at a
+//! time. When one cannot be deleted, what comes before it in its lineage stays.
+
+mod ground;
+mod lockboxes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -19,12 +23,10 @@ use crate::archive::{Archive, Which};
 use crate::catalogue::Catalogue;
 use crate::entry::{Entry, Layout};
 use crate::error::{Error, is_its_own};
-use crate::headers::Heard;
 use crate::identity::LineageId;
-use crate::plan::{Known, Wanted};
-use crate::point::At;
-use crate::proof::Level;
-use crate::retention::{Cause, Decision, Ground, Policy, RetentionPlan, Verdict};
+use crate::retention::{Cause, Decision, Policy, RetentionPlan, Verdict};
+
+use ground::Basis;
 
 /// What pruning would do, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,8 +37,8 @@ pub struct PrunePlan {
     pub unusable: Vec<(Key, String)>,
     /// Uploads that were begun so long ago that nobody goes on with them.
     pub uploads: Vec<Upload>,
-    /// What the plan rests on.
-    ground: Ground,
+    /// What it was made by.
+    basis: Basis,
     /// The folder for scratch files.
     scratch: PathBuf,
 }
@@ -61,6 +63,8 @@ pub struct Pruned {
     pub objects: Vec<(Key, Gone)>,
     /// Uploads that were given up, and those that could not be.
     pub uploads: Vec<(Upload, Result<(), StoreError>)>,
+    /// Why it could not be recorded what is no longer as it was proven to be, if it could not.
+    pub unrecorded: Option<Error>,
 }
 
 /// An object that is kept from being deleted for longer, or could not be.
@@ -72,82 +76,21 @@ const HEADS_AT_ONCE: usize = 16;
 const AT_ONCE: usize = 500;
 
 impl Archive {
-    /// What pruning by `policy` would do. Of our own archives what is recorded counts as proven. For other systems'
-    /// nothing can be recorded, so what is to stay is read and compared now, in the folder `scratch`.
+    /// What pruning by `policy` would do. Of our own archives what is recorded counts as proven, and what the plan stands on
+    /// is read again unless somebody has just done that. For other systems' nothing can be recorded, so what is to stay is
+    /// read and compared now, in the folder `scratch`.
     pub fn plan_prune(&self, policy: &Policy, now: Timestamp, scratch: &Path) -> Result<PrunePlan, Error> {
         if let Some((key, error)) = self.unread.first() {
             return Err(Error::Undecided { key: key.clone(), why: reason(error) });
         }
-        let (mut ground, unusable) = match self.catalogue().layout {
-            Layout::Refloat => self.recorded_ground(scratch)?,
-            _ => self.read_ground(policy, now, scratch)?,
+        let mut basis = match self.catalogue().layout {
+            Layout::Refloat => self.recorded_basis(now, scratch)?,
+            _ => self.read_basis(policy, now, scratch)?,
         };
-        let first = RetentionPlan::choose(self.catalogue(), policy, &ground, now);
-        let doomed: Vec<Key> = first.deletions().cloned().collect();
-        ground.retained = self.retained(&doomed)?;
-        let retention = RetentionPlan::choose(self.catalogue(), policy, &ground, now);
+        let retention = self.settle(policy, &mut basis, now)?;
         let uploads = self.left_uploads(policy, now)?;
-        Ok(PrunePlan { retention, unusable, uploads, ground, scratch: scratch.into() })
-    }
-
-    /// What is recorded as proven of objects, as far as they are still what a restore takes: the bytes of a writer who
-    /// had been replaced are proven as well as any.
-    fn recorded_ground(&self, scratch: &Path) -> Result<(Ground, Vec<(Key, String)>), Error> {
-        let Heard { mut known, mut failed, newer } = self.heard()?;
-        if let Some((key, error)) = newer.into_iter().next() {
-            return Err(Error::Undecided { key, why: reason(&error) });
-        }
-        let (unusable, damaged) = match self.agree(&Wanted::default(), &At::Latest, scratch) {
-            Ok(agreed) => (agreed.set_aside, agreed.damaged),
-            // What is encrypted can be deleted without being read; and where nothing can be restored, nothing is.
-            Err(Error::Plan(_) | Error::NothingLeft { .. }) => Default::default(),
-            Err(error) if error.kind() == Kind::Denied => Default::default(),
-            Err(error) => return Err(error),
-        };
-        failed.extend(damaged);
-        known.without.extend(unusable.iter().map(|(key, _)| key.clone()));
-        let recorded = self.proven()?;
-        let proven = self.proven_objects(&recorded.proven, Level::Sealed)?.into_keys();
-        let proven = proven.filter(|key| !known.without.contains(key)).collect();
-        let superseded = self.superseded_proofs()?;
-        Ok((Ground { known, failed, superseded, proven, ..Ground::default() }, unusable))
-    }
-
-    /// Reads what would stay, and does without what is of no use, until all that stays is as it was written.
-    fn read_ground(
-        &self,
-        policy: &Policy,
-        now: Timestamp,
-        scratch: &Path,
-    ) -> Result<(Ground, Vec<(Key, String)>), Error> {
-        let (mut known, mut unusable, mut failed) = (Known::default(), Vec::new(), BTreeSet::new());
-        let mut whole: BTreeSet<Key> = BTreeSet::new();
-        loop {
-            let usable = self.catalogue().entries().map(|entry| &entry.key).filter(|key| !known.without.contains(*key));
-            let hoped = Ground { proven: usable.cloned().collect(), known: known.clone(), ..Ground::default() };
-            let plan = RetentionPlan::choose(self.catalogue(), policy, &hoped, now);
-            let stays = plan.decisions.iter().filter(|one| matches!(one.verdict, Verdict::Keep(_)));
-            let unread = stays
-                .map(|one| &one.entry)
-                .filter(|entry| !whole.contains(&entry.key) && !known.without.contains(&entry.key));
-            let unread: Vec<&Entry> = unread.collect();
-            if unread.is_empty() {
-                return Ok((Ground { known, failed, proven: whole, ..Ground::default() }, unusable));
-            }
-            for entry in unread {
-                match self.require_whole(entry, scratch) {
-                    Ok(()) => drop(whole.insert(entry.key.clone())),
-                    Err(error) if is_its_own(error.kind()) => {
-                        known.without.insert(entry.key.clone());
-                        if error.kind() == Kind::Corrupt {
-                            failed.insert(entry.key.clone());
-                        }
-                        unusable.push((entry.key.clone(), reason(&error)));
-                    }
-                    Err(error) => return Err(error),
-                }
-            }
-        }
+        let unusable = basis.unusable.clone();
+        Ok(PrunePlan { retention, unusable, uploads, basis, scratch: scratch.into() })
     }
 
     /// What keeps `keys` from being deleted, where the store knows such a thing.
@@ -179,7 +122,9 @@ impl Archive {
 
     /// Carries out `plan`, which was made by `policy`.
     pub fn prune(&self, plan: &PrunePlan, policy: &Policy, now: Timestamp) -> Result<Pruned, Error> {
-        let mut pruned = Pruned::default();
+        // First what speaks against something: whoever goes by proofs has to know.
+        let unrecorded = self.record_decay(&plan.basis, now).err();
+        let mut pruned = Pruned { unrecorded, ..Pruned::default() };
         if plan.retention.deletions().next().is_some() {
             let still = self.still_doomed(plan, policy, now)?;
             pruned.objects = self.delete_in_order(plan, &still);
@@ -195,16 +140,16 @@ impl Archive {
     fn still_doomed(&self, plan: &PrunePlan, policy: &Policy, now: Timestamp) -> Result<BTreeSet<Key>, Error> {
         let which = Which { cluster: Some(self.folder().to_owned()), layout: Some(self.catalogue().layout) };
         let fresh = Self::open(Arc::clone(&self.store), self.runtime.clone(), &which, Arc::clone(&self.keys))?;
-        let doomed: Vec<Key> = plan.retention.deletions().cloned().collect();
-        let mut ground = Ground { retained: self.retained(&doomed)?, ..plan.ground.clone() };
-        ground.failed = fresh.failed_again(plan)?;
+        let (then, there) = (marks(self.catalogue()), marks(fresh.catalogue()));
+        let is_untouched = |key: &&Key| then.get(key) == there.get(key);
+        let mut basis = plan.basis.clone();
+        basis.whole.retain(|key| is_untouched(&key));
+        basis.ground.failed = fresh.failed_again(plan)?;
         if !plan.retention.asides.is_empty() {
             // An object may have come since, of which a proof says something after all.
-            ground.superseded = fresh.superseded_proofs()?;
+            basis.ground.superseded = fresh.superseded_proofs()?;
         }
-        let again = RetentionPlan::choose(fresh.catalogue(), policy, &ground, now);
-        let (then, now) = (marks(self.catalogue()), marks(fresh.catalogue()));
-        let is_untouched = |key: &&Key| then.get(key) == now.get(key);
+        let again = fresh.settle(policy, &mut basis, now)?;
         Ok(again.deletions().filter(is_untouched).cloned().collect())
     }
 

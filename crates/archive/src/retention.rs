@@ -8,6 +8,7 @@
 //! chains and no holes. Every decision has its reason, for `prune --dry-run`.
 
 mod display;
+mod footing;
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -141,7 +142,7 @@ pub enum Block {
     RetainedUntil(Timestamp),
     /// Somebody holds it.
     LegalHold,
-    /// It could not be found, or does not go with others: nothing shows that it is damaged.
+    /// It could not be found, does not go with others, or is not as it was proven to be: some of it may be of use yet.
     Unsure,
     /// It is not old enough.
     Grace {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::encryption::{ArchiveKey, DataKey, KeyId, MAX_SEGMENT_BYTES, Opener, Sealer, TAG_BYTES, plain_bytes};
-use crate::error::ObjectError;
+use crate::error::{Error, ObjectError};
 use crate::header::Header;
 use crate::read_at::ReadAt;
 
@@ -17,6 +17,11 @@ use crate::read_at::ReadAt;
 pub trait Keys: Sync {
     /// The archive key with this id, if it can be opened.
     fn archive_key(&self, id: KeyId) -> Option<ArchiveKey>;
+
+    /// Why that could not be opened, if it was tried and that is known.
+    fn refusal(&self, _: KeyId) -> Option<Arc<Error>> {
+        None
+    }
 }
 
 impl Keys for [ArchiveKey] {

@@ -68,6 +68,11 @@ impl Keys for Unlocking {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         asked.entry(id).or_insert_with(|| self.open(id).map_err(Arc::new)).as_ref().ok().cloned()
     }
+
+    fn refusal(&self, id: KeyId) -> Option<Arc<Error>> {
+        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        asked.get(&id)?.as_ref().err().cloned()
+    }
 }
 
 #[cfg(test)]

@@ -359,6 +359,20 @@ fn of_other_systems_archives_what_stays_is_read_first() {
     assert_eq!(plan.unusable.len(), 1);
     assert!(names(&archive, &plan).iter().all(|name| !name.contains("Full-00000000-00000028")), "{}", plan.retention);
 
+    // The newest full is called later than it is: it may hold more than its name says, and never less.
+    let (folder, archive) = fixture(&world, "etcdbrctl/small-3.5.30");
+    let path = |name: &str| folder.path().join("v2").join(name);
+    let called = "Full-00000000-00000400-1795224146.gz";
+    std::fs::rename(path("Full-00000000-00000225-1795224146.gz"), path(called)).unwrap();
+    let handle = world.runtime.handle().clone();
+    let archive = Archive::open(Arc::clone(archive.store()), handle, &Which::default(), Arc::new(NoKeys)).unwrap();
+    let plan = archive.plan_prune(&limit(1), now, world.scratch.path()).unwrap();
+    let told: Vec<&str> = plan.unusable.iter().map(|(key, _)| key.name()).collect();
+    assert_eq!((told, names(&archive, &plan)), (vec![called], Vec::new()), "{}", plan.retention);
+    let later = now + SignedDuration::from_hours(24 * 30);
+    let plan = archive.plan_prune(&limit(1), later, world.scratch.path()).unwrap();
+    assert_eq!(names(&archive, &plan), [""; 0], "what it has can be restored");
+
     // What goes with a snapshot goes after it.
     let (folder, archive) = fixture(&world, "k3s/node-a/server/db");
     let policy = Policy::k3s("etcd-snapshot", 1);
@@ -409,9 +423,16 @@ fn a_full_of_a_writer_who_had_been_replaced_takes_no_slot_however_well_it_is_pro
     let store: Arc<dyn Store> = Arc::new(Memory::new());
     copy(&world, &store);
     let policy = Policy { rules: vec![Rule::Number(1)], failed_grace: SignedDuration::ZERO, ..Policy::default() };
-    let archive = world.open_at(&store);
     let now = Timestamp::now() + SignedDuration::from_hours(1);
-    let plan = archive.plan_prune(&policy, now, world.scratch.path()).unwrap();
+    let plan = || {
+        let archive = world.open_at(&store);
+        let plan = archive.plan_prune(&policy, now, world.scratch.path()).unwrap();
+        (archive, plan)
+    };
+    // Nobody tells yet that there ever was a second writer.
+    assert_eq!(plan().1.retention.deletions().count(), 0);
+    world.hand_out(&store, 2);
+    let (archive, plan) = plan();
     let gone: Vec<&str> = plan.retention.deletions().map(Key::as_str).collect();
     assert!(gone.iter().any(|key| key.contains("/full/00000000000000000050-")), "{gone:?}");
     archive.prune(&plan, &policy, now).unwrap();

@@ -6,13 +6,16 @@
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 use archive::archive::{Archive, Which};
 use archive::check::{Anchors, CheckPlan, Checking, Choice, Finding, Report};
 use archive::closing::Anchor;
-use archive::encryption::{ArchiveKey, KeyId};
+use archive::encryption::{ArchiveKey, KeyId, Keyring, LocalKey, Lockboxes, Recipient};
 use archive::header::Link;
+use archive::name::{FullForm, FullName, Name};
 use archive::proof::Level;
 use archive::sealing::{Keys, NoKeys};
 use archive::{Cluster, Epoch};
@@ -333,7 +336,10 @@ fn without_a_key_bytes_are_checked_and_what_is_in_them_is_said_not_to_be() {
 
     let lockbox = format!("{}.json", key.id());
     let report = world.check();
-    assert_eq!(world.found(&report), [format!("{lockbox} Missing")], "without it nobody can read them ever again");
+    assert_eq!(world.found(&report), [format!("{lockbox} Lockbox")], "without it nobody can read them ever again");
+    let told =
+        "it is not there: 2 objects that were checked are encrypted with its key, and nothing at hand gives that";
+    assert_eq!(report.others[0].1.to_string(), told);
     assert!(report.objects.iter().all(|object| object.level == Some(Level::Sealed) && object.unreached.is_some()));
     let kinds: BTreeSet<String> = report.unreached().map(|(_, error)| format!("{:?}", error.kind())).collect();
     assert_eq!(kinds, BTreeSet::from(["Denied".into()]));
@@ -343,8 +349,69 @@ fn without_a_key_bytes_are_checked_and_what_is_in_them_is_said_not_to_be() {
     let (store, handle) = (Arc::clone(&world.store), world.runtime.handle().clone());
     let archive = Archive::open(store, handle, &Which::default(), Arc::new(One(key))).unwrap();
     let report = world.check_with(&archive, &Choice::default(), None, 1_800_000_010);
-    assert_eq!(world.found(&report), [format!("{lockbox} Unreadable")]);
+    assert_eq!(world.found(&report), [format!("{lockbox} Lockbox")]);
+    assert!(matches!(report.others[0].1, Finding::Lockbox { objects: 2, opens: true, .. }), "{:?}", report.others);
     assert!(report.objects.iter().all(|object| object.level == Some(Level::Sound)));
+
+    let none = Choice { proven: Some(world.proven(Level::Sound)), ..Choice::default() };
+    let report = world.check_with(&archive, &none, None, 1_800_000_020);
+    assert!(matches!(report.others[..], [(_, Finding::Lockbox { objects: 0, .. })]), "{:?}", report.others);
+}
+
+#[test]
+fn a_lock_that_was_changed_is_found_also_where_another_opens() {
+    let mut world = World::new(&mut StdRng::seed_from_u64(3), 100);
+    let key_file = |name: &str, byte: &str| {
+        let path = world.scratch.path().join(name);
+        std::fs::write(&path, byte.repeat(32)).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        LocalKey::read(&path).unwrap()
+    };
+    let (mine, yours) = (key_file("mine", "2a"), key_file("yours", "2b"));
+    let both = [mine.clone(), yours.clone()].map(Recipient::KeyFile);
+    let lockboxes =
+        Lockboxes { store: &*world.store, folder: "prod/", cluster: &world.cluster, keyring: &Keyring::new() };
+    let drawn = world.runtime.block_on(lockboxes.draw(&both, moment(0))).unwrap();
+    let mut lockbox = drawn.lockbox.unwrap();
+    world.archive_key = Some(drawn.key);
+    world.write(0, 100, None);
+    let place = Key::parse(format!("prod/keys/{}.json", lockbox.id)).unwrap();
+
+    let check = |keys: &[&LocalKey]| {
+        let mut keyring = Keyring::new();
+        keys.iter().for_each(|key| keyring.add_recipient(&Recipient::KeyFile((*key).clone())));
+        let (mut archive, keyring) = (world.open(), Arc::new(keyring));
+        archive.unlock_with(Arc::clone(&keyring));
+        let mut report = world.check_with(&archive, &Choice::default(), None, 1_800_000_000);
+        archive.check_locks(&keyring, &mut report);
+        report.others.into_iter().map(|(place, finding)| format!("{place}: {finding}")).collect::<Vec<_>>()
+    };
+    assert_eq!(check(&[&mine, &yours]), Vec::<String>::new());
+    // Another lock in the place of the one that there was.
+    lockbox.locks[0].locked = lockbox.locks[1].locked.clone();
+    world.put(&place, lockbox.to_bytes());
+    let told = |rest: &str| format!("{place}: what it is locked with for {} was changed: {rest}", mine.name());
+    assert_eq!(check(&[&mine, &yours]), [told("that key does not open it any more, and another at hand does")]);
+    let found = check(&[&mine]).concat();
+    assert!(found.starts_with(&format!("{place}: what archive key {} was locked with for", lockbox.id)), "{found}");
+    assert!(found.ends_with(": 1 object that was checked is encrypted with its key, and nothing at hand gives that"));
+    assert_eq!(check(&[&yours]), Vec::<String>::new(), "nobody can tell without the key");
+    // What cannot be a lock is none with any key.
+    lockbox.locks[0].locked = "?".into();
+    world.put(&place, lockbox.to_bytes());
+    assert_eq!(check(&[&yours]), [told("that key does not open it any more, and another at hand does")]);
+}
+
+#[test]
+fn a_full_of_which_nothing_is_told_is_found() {
+    let world = world();
+    let name = FullName { revision: Revision(160), time: moment(160), form: FullForm::Plain };
+    let key = Key::parse(format!("prod/{}", Name::Full(world.lineage.clone(), name))).unwrap();
+    world.put(&key, b"whatever it is".to_vec());
+    let report = world.check();
+    let full = report.objects.iter().find(|object| object.entry.key == key).unwrap();
+    assert!(matches!(full.findings[0], Finding::NoNote), "{:?}", full.findings);
+    assert!(full.unreached.is_none() && full.level.is_none());
 }
 
 fn anchor(world: &World, revision: i64, compact: Option<i64>) -> Anchor {

@@ -126,3 +126,65 @@ fn a_damaged_snapshot_is_found() {
         assert_eq!((found(&report).is_empty(), report.objects[0].level), (false, None));
     }
 }
+
+/// A copy of a fixture, and what is found in it once `change` was made.
+fn found_after(fixture: &str, change: impl FnOnce(&Path)) -> Vec<String> {
+    let copy = tempfile::tempdir().unwrap();
+    copy_folder(&fixtures::path(fixture), copy.path());
+    change(copy.path());
+    let report = check(copy.path());
+    assert!(report.objects.iter().all(|object| object.level == Some(Level::Sound)), "the snapshots are as they were");
+    found(&report)
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            std::fs::create_dir(&to).unwrap();
+            copy_folder(&entry.path(), &to);
+        } else {
+            // Not with its permissions: it is to be changed.
+            std::fs::write(to, std::fs::read(entry.path()).unwrap()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_backup_without_its_static_resources_is_not_whole() {
+    let resources = "backup-nightly-2026-11-21_013644/static_kuberesources_2026-11-21_013644.tar.gz";
+    let found = found_after("openshift", |copy| std::fs::remove_file(copy.join(resources)).unwrap());
+    assert_eq!(found, [format!("{resources} NoResources")]);
+}
+
+#[test]
+fn static_resources_are_read_to_their_end() {
+    let resources = "static_kuberesources_2026-11-21_013642.tar.gz";
+    let changes: [fn(&mut Vec<u8>); 4] = [
+        Vec::clear,
+        |bytes| bytes.truncate(bytes.len() / 2),
+        |bytes| bytes.truncate(bytes.len() - 1),
+        |bytes| {
+            let sum = bytes.len() - 8;
+            bytes[sum] ^= 1;
+        },
+    ];
+    for change in changes {
+        let found = found_after("openshift", |copy| {
+            let path = copy.join(resources);
+            let mut bytes = std::fs::read(&path).unwrap();
+            change(&mut bytes);
+            std::fs::write(path, bytes).unwrap();
+        });
+        assert_eq!(found, [format!("{resources} BrokenResources")]);
+    }
+}
+
+#[test]
+fn metadata_that_k3s_could_not_read_is_found() {
+    let metadata = ".metadata/before-upgrade-node-a-1795224996";
+    for text in ["", "{\"note\":", "[]"] {
+        let found = found_after("k3s/node-a/server/db", |copy| std::fs::write(copy.join(metadata), text).unwrap());
+        assert_eq!(found, [format!("{metadata} NotMetadata")], "{text}");
+    }
+}

@@ -75,18 +75,24 @@ impl PageReader {
     /// The header of the page at `page`, and the bytes of it and of all that overflows from it.
     pub fn run(&mut self, page: PageId) -> Result<(PageHeader, &[u8]), Error> {
         let header = self.header(page)?;
+        Ok((header, self.run_of(header)?))
+    }
+
+    /// The bytes of the page whose header was read to be `header`, and of all that overflows from it.
+    pub(crate) fn run_of(&mut self, header: PageHeader) -> Result<&[u8], Error> {
+        let page = header.id;
         let page_size = u64::from(self.layout.page_size);
         let start = page.0 * page_size;
         let pages = u64::from(header.overflow) + 1;
         self.allowed = self.allowed.checked_sub(pages).ok_or(Fault::Tangled.on(page))?;
         if header.overflow == 0 {
-            return Ok((header, self.fetch(page, start, page_size)?));
+            return self.fetch(page, start, page_size);
         }
         let size = page_size * pages;
         if size > MAX_RUN_BYTES {
             return Err(Fault::TooLarge { size }.on(page).into());
         }
-        Ok((header, self.fetch(page, start, size)?))
+        self.fetch(page, start, size)
     }
 
     /// The header of the page at `page`, which lies inside the file with all that overflows from it.

@@ -10,9 +10,12 @@ mod hand;
 use std::env;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::thread;
 
-use exercise::{agree, exercise};
+use bolt_file::BoltFile;
+use bolt_file::write::{Builder, Options};
+use exercise::{agree, exercise, rises};
 use hand::{SAMPLE_PAGE_SIZE as PAGE, mend_meta, sample};
 
 const ROUNDS: u64 = 30_000;
@@ -39,9 +42,36 @@ fn files_changed_at_random_are_survived() {
 }
 
 #[test]
-fn the_corpus_holds_the_sample() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/walk/sample");
-    assert!(fs::read(file).unwrap() == sample().0, "the sample has changed, write it to the corpus");
+fn the_corpus_holds_the_sample_and_a_file_of_ours() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/walk");
+    for (name, bytes) in [("sample", sample().0), ("written", written())] {
+        assert!(fs::read(folder.join(name)).unwrap() == bytes, "{name} has changed, write it to the corpus");
+    }
+}
+
+/// No other file of the corpus is one that a check while it is written goes through to its end.
+#[test]
+fn a_file_of_ours_rises() {
+    assert!(rises(&BoltFile::open(Arc::new(written())).unwrap()));
+}
+
+/// A file of ours with all there is: a bucket of three levels with a value of several pages, one of two levels, one in the
+/// element that names it, and an empty one.
+fn written() -> Vec<u8> {
+    let mut file = Vec::new();
+    let mut builder = Builder::create(&mut file, Options { page_size: PAGE as u32, ..Options::default() }).unwrap();
+    let mut put = |name: &[u8], pairs: Vec<(Vec<u8>, Vec<u8>)>| {
+        let mut bucket = builder.bucket(name).unwrap();
+        pairs.iter().for_each(|(key, value)| bucket.push(key, value).unwrap());
+        bucket.finish().unwrap();
+    };
+    let value = |n: u8| vec![n; if n == 7 { 3000 } else { 40 }];
+    put(b"key", (0..30).map(|n| (format!("{n:0200}").into_bytes(), value(n))).collect());
+    put(b"lease", (0..20).map(|n| (u64::from(n).to_be_bytes().to_vec(), vec![n; 30])).collect());
+    put(b"small", [("one", "1"), ("two", "2")].map(|(key, value)| (key.into(), value.into())).to_vec());
+    put(b"empty", Vec::new());
+    builder.finish().unwrap();
+    file
 }
 
 /// The seeds of all targets.

@@ -17,7 +17,6 @@ use crate::duration::{parse_duration, parse_wait};
 use crate::failure::Failure;
 use crate::settings_file::{Given, SettingsArgs};
 use crate::source::{Location, parser};
-use crate::target_args::scheme;
 
 /// Other destinations.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -101,7 +100,7 @@ impl PlaceArgs {
             let Program { command: Only::Also(place) } = parsed?;
             return Ok(*place);
         }
-        let store = if scheme(given) == scheme(first) { store.clone() } else { StoreArgs::default() };
+        let store = if given.scheme() == first.scheme() { store.clone() } else { StoreArgs::default() };
         Ok(Self {
             archive: given.clone(),
             store,

@@ -23,7 +23,6 @@ use crate::failure::Failure;
 use crate::key_services::KeyServiceArgs;
 use crate::passphrase;
 use crate::source::Location;
-use crate::target_args::scheme;
 
 /// How an archive is found, reached and unlocked.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -183,7 +182,7 @@ impl StoreArgs {
         let failed = |fault: Fault| fault_failure(&src.to_string(), "opening", &fault);
         if let Some(path) = &self.credentials {
             let bag = if path.is_dir() { Bag::Folder(path.clone()) } else { Bag::Json(path.clone()) };
-            if scheme(src) == Some("s3")
+            if src.scheme() == Some("s3")
                 && let Some(told) = k3s::of_secret(&bag).map_err(failed)?
             {
                 return self.of_k3s(src, path, told);
@@ -220,12 +219,7 @@ impl StoreArgs {
             ("--sse-key-file", self.sse_key_file.is_some()),
             ("--storage-class", self.storage_class.is_some()),
         ];
-        if let Some((flag, _)) = said.iter().find(|(_, is_said)| *is_said)
-            && !matches!(scheme(src), Some("s3" | "gs" | "az"))
-        {
-            return Err(Failure::new(Kind::Usage, format!("{flag} says nothing to {src}"))
-                .hint("it is for S3, Google Cloud Storage and Azure; --encrypt-for encrypts wherever the archive is"));
-        }
+        require_to_heed(src, &said)?;
         if let Some(encryption) = &self.sse {
             settings.encryption = encryption.clone();
         }
@@ -238,7 +232,7 @@ impl StoreArgs {
 
     /// By whose rules a secret is read.
     fn provider(&self, src: &Location, environment: &Environment) -> Provider {
-        match (scheme(src), self.flavour) {
+        match (src.scheme(), self.flavour) {
             (None, _) => Provider::Local,
             (Some("gs"), _) => Provider::Gcs,
             (Some("az"), _) => Provider::Abs,
@@ -282,8 +276,19 @@ pub(crate) fn flavour(name: &str) -> Result<Flavour, &'static str> {
     Flavour::parse(name).ok_or("it is none of aws, minio, ceph, oss, obs and ecs")
 }
 
-fn sse(how: &str) -> Result<Encryption, &'static str> {
+pub(crate) fn sse(how: &str) -> Result<Encryption, &'static str> {
     Encryption::parse(how).ok_or("it is none of s3, kms and kms:KEY")
+}
+
+/// Requires that the store of `place` can be told what was `said`: the flags that are for some kinds of stores only.
+pub(crate) fn require_to_heed(place: &Location, said: &[(&str, bool)]) -> Result<(), Failure> {
+    match said.iter().find(|(_, is_said)| *is_said) {
+        Some((flag, _)) if !matches!(place.scheme(), Some("s3" | "gs" | "az")) => {
+            Err(Failure::new(Kind::Usage, format!("{flag} says nothing to {place}"))
+                .hint("it is for S3, Google Cloud Storage and Azure; --encrypt-for encrypts wherever the archive is"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The first line of a file that only its owner and group may read.

@@ -1,5 +1,6 @@
 //! Why something with an archive failed, and what to do about it.
 
+use agent::doctor::remedy::to_trust;
 use archive::catalogue::PickError;
 use archive::encryption::KeyError;
 use archive::error::{ObjectError, SnapshotError};
@@ -258,7 +259,10 @@ pub fn fault_failure(what: &str, action: &str, fault: &Fault) -> Failure {
         Fault::Credentials(_) => failure.hint(
             "credentials are found where the provider's own tools find them; --profile or --credentials names others",
         ),
-        Fault::Untrusted(_) => failure.hint("--ca-file names certificates to trust"),
+        Fault::Untrusted(why) => failure.hint(to_trust(why)),
+        Fault::OtherKey(_) => failure.hint(
+            "--sse-key-file names the key that the store encrypted it with; what was written without one is read without",
+        ),
         Fault::Forbidden(_) => failure.hint(permission(place, action)),
         Fault::WrongRegion { region: Some(region) } => failure.hint(format!("--region {region}")),
         Fault::WrongRegion { region: None } => failure.hint("--region names the one that the bucket is in"),
@@ -345,6 +349,8 @@ fn permission(place: PlaceKind, action: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use store::Distrust;
+
     use super::*;
 
     fn hint(what: &str, action: &str, fault: &Fault) -> String {
@@ -387,5 +393,21 @@ mod tests {
         assert!(hint_at("s3://b", &away()).contains("--endpoint"));
         assert!(hint_at("s3://b", &Fault::Unable("replace only if unchanged")).contains("--conditional-writes"));
         assert!(hint_at("s3://b/x", &Fault::Retained { until: None }).contains("retention"));
+        assert!(hint_at("s3://b/x", &Fault::OtherKey(String::new())).contains("--sse-key-file"));
+    }
+
+    #[test]
+    fn advice_about_a_server_that_is_not_trusted_is_for_what_is_wrong_with_it() {
+        for (why, expected) in [
+            (Distrust::Expired(String::new()), "renew"),
+            (Distrust::NotYetValid(String::new()), "clock"),
+            (Distrust::OtherName(String::new()), "--endpoint"),
+            (Distrust::UnknownAuthority, "--ca-file"),
+            (Distrust::Plain, "http://"),
+            (Distrust::Otherwise(String::new()), "--ca-file"),
+        ] {
+            let hint = hint("s3://b", "listing", &Fault::Untrusted(why));
+            assert!(hint.contains(expected), "{hint}");
+        }
     }
 }

@@ -190,6 +190,14 @@ impl ArchivePoint {
         u64::try_from(after).unwrap_or_default()
     }
 
+    /// Whether the archive went on after it though no higher revision shows that: a later lineage may begin lower, and names
+    /// of other systems tell no revision.
+    pub fn went_on_unnumbered(&self) -> bool {
+        let base = &self.agreed.plan.base;
+        let mut entries = self.archive.archive.catalogue().entries();
+        entries.any(|entry| entry.lineage > base.lineage || (entry.to.is_none() && entry.time() > base.time()))
+    }
+
     /// Records what was shown of everything that it needs.
     pub fn record(&self, evidence: &Evidence) -> Result<Vec<Key>, Error> {
         self.archive.archive.record_of_point(&self.agreed, evidence, Timestamp::now())

@@ -81,9 +81,18 @@ fn plan_failure(shown: &str, error: &PlanError) -> Failure {
             "compare `refloat hashkv` of several members' data, and choose the one that is right; \
              --alarms drop restores this one all the same",
         ),
+        PlanError::NestedBucket(nested) => unwritten(shown, error.kind(), nested),
+        PlanError::PairAmongBuckets(pair) => unwritten(shown, error.kind(), pair),
         PlanError::NoSuchName { .. } => plain().hint("--name must be one of the names in --initial-cluster"),
         _ => plain(),
     }
+}
+
+/// Something in it has no place in what we write.
+fn unwritten(shown: &str, kind: Kind, what: &dyn std::error::Error) -> Failure {
+    Failure::because(kind, format!("{shown} cannot be written anew"), what).hint(
+        "no etcd makes such a thing, so what put it there has to take it out; `refloat keys` and `get` read the keys all the same",
+    )
 }
 
 fn io_hint(kind: Kind) -> &'static str {

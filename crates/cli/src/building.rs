@@ -7,7 +7,7 @@ use etcd_data::Revision;
 use etcd_data::anchor::Anchored;
 use etcd_data::digest::{self, Digest};
 use etcd_data::restore::options::DigestRule;
-use etcd_data::restore::{RestoreError, Step};
+use etcd_data::restore::{PlanError, RestoreError, Step};
 
 use crate::archive_point::ArchivePoint;
 use crate::build_failure::build_failure;
@@ -88,6 +88,7 @@ impl BuildArgs {
         opened.say_notes_of_build(ui)?;
         if self.dry_run {
             require_digest(&opened, self.digest_rule())?;
+            require_no_nested_bucket(&opened)?;
         }
         self.mind_what_is_short(ui, &opened);
         Ok(opened)
@@ -161,6 +162,12 @@ fn require_digest(opened: &Opened, rule: DigestRule) -> Result<(), Failure> {
         Ok(Digest::Differs { .. }) => Err(build_failure(&opened.shown, &RestoreError::Digest)),
         Err(error) => Err(build_failure(&opened.shown, &error)),
     }
+}
+
+/// Refuses what has a bucket inside a bucket, as building does.
+fn require_no_nested_bucket(opened: &Opened) -> Result<(), Failure> {
+    let refused = opened.database.tables().refuse_uncarried().map_err(PlanError::from);
+    refused.map_err(|error| build_failure(&opened.shown, &error.into()))
 }
 
 fn folder_of(target: &Path) -> PathBuf {

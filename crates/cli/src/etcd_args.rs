@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use agent::doctor::remedy::remedy;
 use etcd_data::Kind;
 use etcd_rpc::{Access, Endpoint, Login, RpcError, Tls, Verify};
 
@@ -66,6 +67,16 @@ impl EtcdArgs {
 }
 
 impl AccessArgs {
+    /// Whether anything of it was said here, and not by the environment, which tells other programs too.
+    pub fn is_given(&self) -> bool {
+        let flag = |given: &Option<PathBuf>, variable| given.is_some() && std::env::var_os(variable).is_none();
+        flag(&self.cacert, "ETCDCTL_CACERT")
+            || flag(&self.cert, "ETCDCTL_CERT")
+            || self.etcd_server_name.is_some()
+            || self.insecure_skip_etcd_verify
+            || self.etcd_username.is_some()
+    }
+
     /// How members are reached, with TLS if `uses_tls`.
     pub fn access(&self, uses_tls: bool) -> Result<Access, Failure> {
         if !uses_tls && (self.cacert.is_some() || self.cert.is_some()) {
@@ -99,16 +110,5 @@ pub fn rpc_failure(error: &RpcError) -> Failure {
         Fault::NotEtcd { .. } => Kind::Usage,
         _ => Kind::Unavailable,
     };
-    let failure = Failure::because(kind, format!("{}: {}", error.endpoint, error.action), &error.fault);
-    match &error.fault {
-        Fault::LoginNeeded | Fault::WrongPassword => {
-            failure.hint("--etcd-username and --etcd-password-file say who asks")
-        }
-        Fault::Denied => failure.hint("the user needs the role root, or read permission for the whole key space"),
-        Fault::NotEtcd { .. } => failure.hint("--endpoints names where etcd serves its clients, mostly port 2379"),
-        Fault::Tls(_) => {
-            failure.hint("--cacert, --cert and --key name the certificates; --etcd-server-name whom they are for")
-        }
-        _ => failure,
-    }
+    Failure::because(kind, format!("{}: {}", error.endpoint, error.action), &error.fault).hint(remedy(&error.fault))
 }

@@ -8,7 +8,8 @@ use std::fmt::Write;
 
 use clap::Command;
 use etcd_data::Kind;
-use store::Environment;
+use store::credentials::gardener;
+use store::{Environment, Flavour};
 
 use crate::failure::Failure;
 
@@ -261,7 +262,7 @@ impl Translator {
                 .hint("--secondary-store-container names it; or `--also` gives it as a URL")
         })?;
         let (flavour, first) = (self.other.flavour(), self.archive.flavour());
-        if place.starts_with(S3) && flavour != first {
+        if place.starts_with("s3://") && flavour != first {
             let says = flavour.map(|flavour| format!(", `flavour: {flavour}`")).unwrap_or_default();
             return Err(Failure::new(Kind::Usage, "the two stores speak S3 in different ways")
                 .hint(format!("`--also` names a file with `archive: {place}`{says}, and how it is reached")));
@@ -301,14 +302,14 @@ impl Place {
     }
 
     /// Whose store it is, if that is known.
-    fn known(&self) -> Option<&'static Known> {
-        let provider = self.provider.as_deref().unwrap_or("Local");
-        PROVIDERS.iter().find(|known| provider.eq_ignore_ascii_case(known.name))
+    fn provider(&self) -> Option<gardener::Provider> {
+        let given = self.provider.as_deref().unwrap_or("Local");
+        PROVIDERS.iter().find(|(name, _)| given.eq_ignore_ascii_case(name)).map(|(_, provider)| *provider)
     }
 
     /// Whose S3 it is, if its URL does not tell.
     fn flavour(&self) -> Option<&'static str> {
-        self.known().and_then(|known| known.flavour)
+        self.provider().and_then(gardener::Provider::flavour).map(Flavour::name)
     }
 
     /// As ours, if any part of it was told. Their flags begin with `which`.
@@ -324,41 +325,27 @@ impl Place {
                 "--{which}store-container names it; or give the place as a URL, as in s3://bucket/prefix"
             ))
         })?;
-        let known = self.known().ok_or_else(|| {
-            let names: Vec<&str> = PROVIDERS.iter().map(|known| known.name).collect();
+        let known = self.provider().ok_or_else(|| {
+            let names: Vec<&str> = PROVIDERS.iter().map(|(name, _)| *name).collect();
             let provider = self.provider.as_deref().unwrap_or_default();
             let message = format!("--{which}storage-provider {provider} is not taken");
             Failure::new(Kind::Usage, message)
                 .hint(format!("{} are; of others the place is s3://bucket/prefix, with --flavour", names.join(", ")))
         })?;
-        let prefix = self.prefix.as_deref().unwrap_or_default().trim_matches('/');
-        let slash = if prefix.is_empty() { "" } else { "/" };
-        Ok(Some(format!("{}{container}{slash}{prefix}", known.scheme)))
+        Ok(Some(known.url(&container, self.prefix.as_deref().unwrap_or_default())))
     }
 }
 
-/// A kind of store, as etcdbrctl calls it.
-#[derive(Debug)]
-struct Known {
-    name: &'static str,
-    /// How its URL begins.
-    scheme: &'static str,
-    /// Whose S3 it is, if that has to be said.
-    flavour: Option<&'static str>,
-}
-
-const S3: &str = "s3://";
-
-/// OCS is OpenShift Container Storage, which is Ceph; Huawei's OBS is nothing that etcdbrctl knows.
-const PROVIDERS: &[Known] = &[
-    Known { name: "Local", scheme: "", flavour: None },
-    Known { name: "S3", scheme: S3, flavour: None },
-    Known { name: "GCS", scheme: "gs://", flavour: None },
-    Known { name: "ABS", scheme: "az://", flavour: None },
-    Known { name: "Swift", scheme: "swift://", flavour: None },
-    Known { name: "OSS", scheme: S3, flavour: Some("oss") },
-    Known { name: "OCS", scheme: S3, flavour: Some("ceph") },
-    Known { name: "ECS", scheme: S3, flavour: Some("ecs") },
+/// The kinds of stores, as etcdbrctl calls them.
+const PROVIDERS: &[(&str, gardener::Provider)] = &[
+    ("Local", gardener::Provider::Local),
+    ("S3", gardener::Provider::S3),
+    ("GCS", gardener::Provider::Gcs),
+    ("ABS", gardener::Provider::Abs),
+    ("Swift", gardener::Provider::Swift),
+    ("OSS", gardener::Provider::Oss),
+    ("OCS", gardener::Provider::Ocs),
+    ("ECS", gardener::Provider::Ecs),
 ];
 
 /// The row of an argument that is theirs, and the value that it carries itself.
@@ -480,7 +467,7 @@ mod tests {
             let provider = format!("--storage-provider={provider}");
             let (args, theirs) = translated(&[&provider, "--store-container=b"]).unwrap();
             assert_eq!(args, [format!("--flavour={flavour}")]);
-            assert!(store::Flavour::parse(flavour).is_some());
+            assert!(Flavour::parse(flavour).is_some());
             assert_eq!(theirs.archive(&Environment::default()).unwrap().as_deref(), Some("s3://b"));
         }
         assert_eq!(translated(&["--storage-provider=S3"]).unwrap().0, Vec::<String>::new());

@@ -42,15 +42,15 @@ pub struct HomeArgs {
 }
 
 impl HomeArgs {
-    /// Finds the archive at `place`, or makes it.
-    pub async fn find(&self, place: &Location) -> Result<Home, Failure> {
-        let found = Home::find(self.site(place)?, Timestamp::now()).await;
+    /// Finds the archive at `site`, which is shown as `place`, or makes it.
+    pub async fn find(site: Site, place: &Location) -> Result<Home, Failure> {
+        let found = Home::find(site, Timestamp::now()).await;
         found.map_err(|error| home_failure(&place.to_string(), &error))
     }
 
     /// The same; or the one whose spool is below `spools`, if the store does not answer now.
-    pub async fn find_or_recall(&self, place: &Location, spools: &Path) -> Result<Home, Failure> {
-        let found = Home::find_or_recall(self.site(place)?, spools, Timestamp::now()).await;
+    pub async fn find_or_recall(site: Site, place: &Location, spools: &Path) -> Result<Home, Failure> {
+        let found = Home::find_or_recall(site, spools, Timestamp::now()).await;
         found.map_err(|error| match &error {
             archive::Error::Scratch { folder, .. } if folder == spools => {
                 Failure::of(error.kind(), &error).hint("--spool names another folder")
@@ -60,7 +60,7 @@ impl HomeArgs {
     }
 
     /// Where the archive at `place` is, and how it is read and written. Nothing is asked of the store yet.
-    fn site(&self, place: &Location) -> Result<Site, Failure> {
+    pub fn site(&self, place: &Location) -> Result<Site, Failure> {
         self.open(place, self.store.settings(place)?)
     }
 
@@ -105,7 +105,10 @@ pub fn home_failure(shown: &str, error: &archive::Error) -> Failure {
         )),
         Error::Fence(FenceError::OtherCluster { .. }) => failure.hint("--cluster gives this one a name of its own"),
         Error::Fence(FenceError::Unable) => {
-            failure.hint("a folder, S3, GCS and Azure can keep two writers apart; Swift cannot")
+            failure.hint(
+                "a folder, S3, GCS and Azure can keep two writers apart; Swift cannot; --conditional-writes true says that a server \
+                 keeps conditions though its flavour is not known for it",
+            )
         }
         _ if error.kind() == Kind::Denied => failure.hint("`refloat doctor` tries every permission that is needed"),
         _ => failure,

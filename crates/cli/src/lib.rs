@@ -11,6 +11,7 @@ pub mod also_args;
 pub mod archive_args;
 pub mod archive_failure;
 pub mod archive_point;
+pub mod beforehand;
 pub mod build_failure;
 pub mod building;
 pub mod care_args;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use bolt_file::BoltFile;
 use etcd_data::container::Container;
 use etcd_data::data_dir::DataDir;
 use etcd_data::source::SourceKind;
@@ -9,7 +10,7 @@ use etcd_data::{Database, Revision, Source};
 
 use crate::archive_point::ArchivePoint;
 use crate::failure::Failure;
-use crate::source::log_notes;
+use crate::source::{damaged, log_notes};
 use crate::ui::Ui;
 
 /// SRC, open for reading.
@@ -99,6 +100,13 @@ impl Opened {
     /// As the cluster had it: what had been compacted by then counts as gone.
     pub fn as_it_was(&self) -> Database {
         self.point().map_or_else(|| self.database.clone(), |point| point.opened.as_it_was())
+    }
+
+    /// Requires that nobody has written to the file since it was opened. A pass over the records sees to that by itself;
+    /// whoever looks for single ones asks here in the end.
+    pub fn require_unchanged(&self) -> Result<(), Failure> {
+        let unchanged = self.database.file().map_or(Ok(()), BoltFile::require_unchanged);
+        unchanged.map_err(|error| damaged(&self.shown, &error.into()))
     }
 
     /// Says what a person has to know before they rely on what is shown of it.

@@ -162,6 +162,7 @@ const ENDINGS: &[(&str, &str, &str)] = &[
     ("`restore`, `export`, `defrag`", "the target exists already", "6"),
     ("`restore`, `export`", "the digest of the snapshot differs, and `--skip-hash-check` is not given", "4"),
     ("`restore`", "the version that is asked for cannot hold what is in the data", "5"),
+    ("`restore`, `export`, `defrag`", "the data have a bucket inside a bucket, which no etcd makes", "5"),
     ("`restore`, `export`, `defrag`", "the disk is full; nothing is left behind", "7"),
     ("`undo`", "there is nothing that a restore replaced", "3"),
     ("`wrap`", "etcd ended by itself", "etcd's own"),

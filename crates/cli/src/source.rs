@@ -54,6 +54,16 @@ pub enum Location {
     Remote(String),
 }
 
+impl Location {
+    /// The kind of store that something is in; nothing if it is on this machine.
+    pub fn scheme(&self) -> Option<&str> {
+        match self {
+            Self::Path(_) => None,
+            Self::Remote(url) => url.split_once("://").map(|(scheme, _)| scheme),
+        }
+    }
+}
+
 /// Reads a SRC.
 pub fn parser() -> impl TypedValueParser<Value = Location> {
     OsStringValueParser::new().map(Location::from)

@@ -74,15 +74,16 @@ fn a_backup_is_read_back_and_compared_with_the_members_of_every_version() {
 fn a_backup_that_cannot_be_says_why() {
     let folder = tempfile::tempdir().unwrap();
     let archive = folder.path().join("archive");
-    let nobody = Port::reserve();
-    let url = nobody.url();
-    let missing = refloat(&["backup", text(&archive), "--endpoints", &url]);
+    let etcd = etcd(Version::V36, folder.path());
+    let missing = refloat(&["backup", text(&archive), "--endpoints", &etcd.client_url()]);
     assert_eq!(missing.status.code(), Some(3), "an archive's folder is never made");
     std::fs::create_dir(&archive).unwrap();
-    let away = refloat(&["backup", text(&archive), "--endpoints", &url]);
+    let nobody = Port::reserve();
+    let away = refloat(&["backup", text(&archive), "--endpoints", &nobody.url()]);
     let said = String::from_utf8_lossy(&away.stderr).into_owned();
     assert_eq!(away.status.code(), Some(7), "{said}");
-    assert!(said.contains("does not answer") && said.contains("--endpoints"), "{said}");
+    assert!(said.contains("cannot be reached") && said.contains("--endpoints"), "{said}");
+    assert_eq!(std::fs::read_dir(&archive).unwrap().count(), 0, "nothing is made for nobody");
 }
 
 #[test]
@@ -102,6 +103,16 @@ fn another_clusters_archive_is_refused() {
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(6), "{said}");
     assert!(said.contains("--replaces") && said.contains("--cluster"), "{said}");
+    let (spool, dir, page) = (folder.path().join("spool"), folder.path().join("standalone"), Port::reserve());
+    let url = other.client_url();
+    let serving = ["--endpoints", &url, "--spool", text(&spool), "--listen", &page.address().to_string()];
+    for command in [vec!["agent", text(&archive)], vec!["standalone", "--archive", text(&archive), "--dir", text(&dir)]]
+    {
+        let refused = refloat(&[&command[..], &serving].concat());
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(6), "{command:?}: {said}");
+        assert!(said.contains("--replaces") && said.contains("--cluster"), "{command:?}: {said}");
+    }
     succeed(&["backup", text(&archive), "--endpoints", &other.client_url(), "--cluster", "other"]);
     require_cluster(&archive, "etcd", "a");
     require_cluster(&archive, "other", "b");

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
 
+#[path = "desk/users.rs"]
+mod users;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,6 +14,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use testkit::stores::Moto;
 use testkit::{Authority, Cluster, ClusterPlan, Etcd, Member, Port, Version};
+use users::{PASSWORD, with_users};
 
 /// What was found, as `area check subject verdict`, and with what code it ended.
 struct Examined {
@@ -183,7 +187,7 @@ fn a_user_who_may_not_is_told_what_to_grant() {
         let etcd = etcd(version, folder.path());
         with_users(&etcd);
         let password = folder.path().join("password");
-        fs::write(&password, "books\n").unwrap();
+        fs::write(&password, format!("{PASSWORD}\n")).unwrap();
         fs::set_permissions(&password, fs::Permissions::from_mode(0o600)).unwrap();
         let url = etcd.client_url();
         let as_user =
@@ -214,24 +218,6 @@ fn a_user_who_may_not_is_told_what_to_grant() {
             wrong.broken()
         );
     }
-}
-
-/// From now on it asks for users: `root`, and `reader` who may read what begins with `r`; both have one password.
-fn with_users(etcd: &Etcd) {
-    use etcd_rpc::{Access, May, Member};
-
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let member = Member::new(etcd.client_url().parse().unwrap(), &Access::default());
-        for user in ["root", "reader"] {
-            member.add_user(user, "books").await.unwrap();
-            // Whether there is a role `root` already depends on the version.
-            let _ = member.add_role(user).await;
-            member.grant_role(user, user).await.unwrap();
-        }
-        member.grant_permission("reader", May::Read, "r", "s").await.unwrap();
-        member.enable_auth().await.unwrap();
-    });
 }
 
 #[test]

@@ -191,7 +191,7 @@ impl Database {
     ///
     /// The key space is cut into parts. For each, `step` begins with an empty `P`; within a part it sees records one
     /// after the other, and the parts reach `take` one after the other: in revision order going forwards, against
-    /// it going backwards. `take` may break.
+    /// it going backwards. `take` may break. A file that somebody wrote to since it was opened is refused in the end.
     pub fn scan<P: Default + Send, E: From<Error> + Send>(
         &self,
         range: RevisionRange,
@@ -263,6 +263,20 @@ impl Database {
 }
 
 fn scan_layers<P: Default + Send, E: From<Error> + Send>(
+    layers: &[Layer],
+    range: RevisionRange,
+    direction: Direction,
+    step: impl Fn(&mut P, &[u8], &[u8]) -> Result<Next, Error> + Sync,
+    take: impl FnMut(P) -> Result<ControlFlow<()>, E>,
+) -> Result<(), E> {
+    let scanned = scan_parts(layers, range, direction, step, take);
+    // Of a file that somebody wrote to, what was read may be half of before and half of after. Whatever else went
+    // wrong, this is why.
+    layers.iter().filter_map(Layer::file).try_for_each(BoltFile::require_unchanged).map_err(Error::from)?;
+    scanned
+}
+
+fn scan_parts<P: Default + Send, E: From<Error> + Send>(
     layers: &[Layer],
     range: RevisionRange,
     direction: Direction,

@@ -79,6 +79,9 @@ pub enum RecordFault {
     /// A key that is no revision.
     #[error("the key is not a revision")]
     Revision,
+    /// A bucket, by a name like that of a record.
+    #[error("it is a bucket")]
+    Bucket,
     /// A value that is no key-value message.
     #[error("the value is not a key-value: {0}")]
     Value(crate::key_value::ValueFault),

@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use bolt_file::page::Leaf;
 use bolt_file::scan::{self, Direction, KeyRange, Span, SpanReader};
-use bolt_file::{BoltFile, Bucket};
+use bolt_file::{BoltFile, Bucket, Entry};
 
 use crate::database::{RevisionRange, parse_key};
-use crate::error::Error;
+use crate::error::{Error, RecordFault};
 use crate::records::Records;
 use crate::revision::{RevKey, Revision};
+use crate::tables::printable;
 
 /// Records of one origin, as far as they count.
 #[derive(Clone)]
@@ -133,7 +134,7 @@ fn last_up_to(key: &Bucket, last: Revision) -> Result<Option<RevKey>, Error> {
         true => cursor.previous()?,
         false => cursor.last()?,
     };
-    found.map(|entry| parse_key(entry.key)).transpose()
+    found.map(|entry| parse_key(require_pair(entry)?.key)).transpose()
 }
 
 fn get_from(records: &dyn Records, wanted: RevKey) -> Result<Option<Vec<u8>>, Error> {
@@ -202,6 +203,7 @@ fn read_spans(
     let mut visit = |leaf: Leaf<'_>| {
         for index in direction.places(leaf.len()) {
             let Some(entry) = leaf.get(index).map_err(bolt_file::Error::from)? else { break };
+            let entry = require_pair(entry)?;
             // What is no revision cannot be said not to count.
             let counts = all || RevKey::parse(entry.key).is_none_or(|at| counted.has(at));
             if counts && show(entry.key, entry.value)?.is_break() {
@@ -216,6 +218,14 @@ fn read_spans(
         }
     }
     Ok(())
+}
+
+/// Refuses a bucket, which etcd would take for a record of nothing: what is in it would be lost without a word.
+fn require_pair(entry: Entry<'_>) -> Result<Entry<'_>, Error> {
+    match entry.is_bucket {
+        true => Err(Error::Record { entry: printable(entry.key), fault: RecordFault::Bucket }),
+        false => Ok(entry),
+    }
 }
 
 fn read_records(

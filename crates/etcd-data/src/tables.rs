@@ -45,6 +45,40 @@ pub type Table = BTreeMap<Vec<u8>, Vec<u8>>;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tables {
     buckets: BTreeMap<Vec<u8>, Table>,
+    /// The buckets that hold buckets, each with the first of these.
+    nested: Vec<NestedBucket>,
+    /// The first pair that stands where only buckets do.
+    pair: Option<PairAmongBuckets>,
+}
+
+/// What no etcd makes, and what would be lost if it were written anew.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Uncarried {
+    /// A bucket where only pairs are.
+    #[error(transparent)]
+    NestedBucket(#[from] NestedBucket),
+    /// A pair where only buckets are.
+    #[error(transparent)]
+    PairAmongBuckets(#[from] PairAmongBuckets),
+}
+
+/// A bucket inside a bucket. No etcd makes any: it is an entry without a value here, as it is to etcd's hashes, and what
+/// is in it is not read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("bucket {}: it holds a bucket, {}, which cannot be carried along", printable(.bucket), printable(.inside))]
+pub struct NestedBucket {
+    /// The bucket at the top.
+    pub bucket: Vec<u8>,
+    /// The name of the first that it holds.
+    pub inside: Vec<u8>,
+}
+
+/// A pair at the top, where no etcd has anything but buckets: neither its key nor its value is in any table.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("among the buckets there is a pair, {}, which cannot be carried along", printable(.key))]
+pub struct PairAmongBuckets {
+    /// Its key.
+    pub key: Vec<u8>,
 }
 
 /// A record of a table that cannot be understood.
@@ -65,15 +99,30 @@ const MAX_TABLE_BYTES: usize = 512 << 20;
 impl Tables {
     /// Reads all buckets of `file` but the key space.
     pub fn read(file: &BoltFile) -> Result<Self, Error> {
-        let mut buckets = BTreeMap::new();
+        let mut tables = Self { pair: first_pair(file)?, ..Self::default() };
         let mut left = MAX_TABLE_BYTES;
         for name in file.bucket_names()? {
             if name != KEY {
-                let table = read_table(file, &name, &mut left)?;
-                buckets.insert(name, table);
+                let (table, inside) = read_table(file, &name, &mut left)?;
+                tables.nested.extend(inside.map(|inside| NestedBucket { bucket: name.clone(), inside }));
+                tables.buckets.insert(name, table);
             }
         }
-        Ok(Self { buckets })
+        Ok(tables)
+    }
+
+    /// The buckets that hold buckets, each with the first of these.
+    pub fn nested(&self) -> &[NestedBucket] {
+        &self.nested
+    }
+
+    /// Refuses what would be lost if these tables were written anew: buckets inside buckets, and pairs beside them.
+    pub fn refuse_uncarried(&self) -> Result<(), Uncarried> {
+        match (self.nested.first(), &self.pair) {
+            (Some(nested), _) => Err(nested.clone().into()),
+            (None, Some(pair)) => Err(pair.clone().into()),
+            (None, None) => Ok(()),
+        }
     }
 
     /// The names of the buckets, and what is in them.
@@ -139,18 +188,37 @@ impl Tables {
     }
 }
 
-fn read_table(file: &BoltFile, name: &[u8], left: &mut usize) -> Result<Table, Error> {
-    let mut table = Table::new();
-    let Some(bucket) = file.bucket(name)? else { return Ok(table) };
+/// The first pair at the top of `file`, if there is one.
+fn first_pair(file: &BoltFile) -> Result<Option<PairAmongBuckets>, Error> {
+    let mut cursor = file.root().cursor();
+    let mut entry = cursor.first()?;
+    while let Some(found) = entry {
+        if !found.is_bucket {
+            return Ok(Some(PairAmongBuckets { key: found.key.to_vec() }));
+        }
+        entry = cursor.next()?;
+    }
+    Ok(None)
+}
+
+/// The bucket called `name`, and the name of the first bucket in it, if there is one.
+fn read_table(file: &BoltFile, name: &[u8], left: &mut usize) -> Result<(Table, Option<Vec<u8>>), Error> {
+    let (mut table, mut inside) = (Table::new(), None);
+    let Some(bucket) = file.bucket(name)? else { return Ok((table, inside)) };
     let mut cursor = bucket.cursor();
     let mut entry = cursor.first()?;
     while let Some(found) = entry {
         let size = found.key.len() + found.value.len();
         *left = left.checked_sub(size).ok_or(Error::TablesTooLarge { limit: MAX_TABLE_BYTES })?;
-        table.insert(found.key.to_vec(), found.value.to_vec());
+        if found.is_bucket {
+            inside.get_or_insert_with(|| found.key.to_vec());
+            table.insert(found.key.to_vec(), Vec::new());
+        } else {
+            table.insert(found.key.to_vec(), found.value.to_vec());
+        }
         entry = cursor.next()?;
     }
-    Ok(table)
+    Ok((table, inside))
 }
 
 /// `bytes` as text if they are such, else in hexadecimal.

@@ -2,9 +2,10 @@
 //! the member ended with: every live key, every hash, and every table. One path is ours, the other etcd's.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
+mod truth;
+
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,13 +13,13 @@ use etcd_data::Tables;
 use etcd_data::bolt_file::BoltFile;
 use etcd_data::database::Database;
 use etcd_data::hash::hash_kv;
-use etcd_data::live::{self, Keys};
 use etcd_data::replay::{CaughtUp, catch_up};
 use etcd_data::revision::Revision;
 use etcd_data::wal::Log;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use testkit::{Client, Compare, Etcd, Op, Txn, Version};
+use truth::live_keys;
 
 fn open(db: &Path) -> Database {
     Database::open(BoltFile::open(Arc::new(File::open(db).unwrap())).unwrap()).unwrap()
@@ -38,17 +39,6 @@ fn replayed_and_real(version: Version, traffic: impl FnOnce(Client)) -> (CaughtU
     let log = Log::open(&member.data_dir().join("member/wal")).unwrap();
     assert_eq!(log.findings, []);
     (catch_up(open(&begun), &log, &[]).unwrap(), open(&member.db()))
-}
-
-fn live_keys(database: &Database) -> BTreeMap<Vec<u8>, (Vec<u8>, [i64; 4])> {
-    let mut keys = BTreeMap::new();
-    live::visit(database, None, Keys::All, |_, kv| {
-        let numbers = [kv.create_revision.0, kv.mod_revision.0, kv.version, kv.lease.0];
-        keys.insert(kv.key.to_vec(), (kv.value.to_vec(), numbers));
-        ControlFlow::Continue(())
-    })
-    .unwrap();
-    keys
 }
 
 /// The tables as text, but for what a server notes for itself and what differs from member to member.
@@ -72,7 +62,7 @@ fn shown(tables: &Tables, version: Version) -> BTreeMap<String, String> {
 fn check(version: Version, traffic: impl FnOnce(Client)) -> CaughtUp {
     let (ours, theirs) = replayed_and_real(version, traffic);
     assert_eq!(shown(ours.database.tables(), version), shown(theirs.tables(), version), "etcd {version}");
-    assert!(live_keys(&ours.database) == live_keys(&theirs), "etcd {version}: live keys differ");
+    assert!(live_keys(&ours.database, None) == live_keys(&theirs, None), "etcd {version}: live keys differ");
 
     let last = theirs.last_record().unwrap().unwrap();
     assert_eq!(ours.database.last_record().unwrap().unwrap(), last, "etcd {version}");

@@ -2,6 +2,7 @@
 
 mod gathering;
 mod greeting;
+mod halves;
 
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,6 +24,7 @@ use crate::fault::{Fault, TlsFault, connection_fault};
 use crate::tls::Certificates;
 use gathering::Gathering;
 use greeting::Greeting;
+use halves::halves;
 
 /// How much may be on its way to one stream, and to all of a connection: a watch that lags holds no more than that.
 const STREAM_WINDOW: u32 = 4 << 20;
@@ -98,8 +100,8 @@ impl Dialer {
         let tcp = TcpStream::connect((host, self.endpoint.port())).await.map_err(fault)?;
         // Small requests go out at once.
         tcp.set_nodelay(true).map_err(fault)?;
-        let (read, write) = tcp.into_split();
-        let tcp = tokio::io::join(Gathering::new(read), write);
+        let (hearing, saying) = halves(tcp).map_err(fault)?;
+        let tcp = tokio::io::join(Gathering::new(hearing), saying);
         if !self.endpoint.is_https() {
             return Ok(Box::new(tcp));
         }

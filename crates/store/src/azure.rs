@@ -312,6 +312,7 @@ fn check(answer: &Answer, when: &When) -> Result<(), Fault> {
         "AuthenticationFailed" | "InvalidAuthenticationInfo" | "NoAuthenticationInformation" => {
             Fault::Credentials(what())
         }
+        "BlobUsesCustomerSpecifiedEncryption" => Fault::OtherKey(what()),
         "BlobImmutableDueToPolicy" | "BlobImmutableDueToLegalHold" | "LeaseIdMissing" => {
             Fault::Retained { until: None }
         }

@@ -320,9 +320,6 @@ pub(crate) fn client_options(network: &Network) -> ClientOptions {
     }
     if let Some(proxy) = &network.proxy {
         options = options.with_proxy_url(proxy.reveal());
-        if let Some(exceptions) = &network.no_proxy {
-            options = options.with_proxy_excludes(exceptions);
-        }
     }
     options
 }

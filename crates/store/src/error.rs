@@ -50,10 +50,13 @@ pub enum Fault {
     Credentials(String),
     /// Whoever answered could not show that it is the store.
     #[error("the server is not trusted: {0}")]
-    Untrusted(String),
+    Untrusted(Distrust),
     /// The credentials are good, but do not allow this.
     #[error("no permission: {0}")]
     Forbidden(String),
+    /// The store encrypts it with a key that is sent along each time, and that was missing, or another, or one too many.
+    #[error("it is not encrypted with what was sent along: {0}")]
+    OtherKey(String),
     /// The bucket is in another region.
     #[error("the bucket is in another region{}", region.as_ref().map(|region| format!(": {region}")).unwrap_or_default())]
     WrongRegion {
@@ -104,6 +107,48 @@ pub enum Fault {
     Unable(&'static str),
 }
 
+/// Why whoever answered is not taken for the store.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Distrust {
+    /// Its certificate has run out.
+    #[error("{0}")]
+    Expired(String),
+    /// Its certificate is not valid yet, by the clock of this machine.
+    #[error("{0}")]
+    NotYetValid(String),
+    /// Its certificate is for other names.
+    #[error("{0}")]
+    OtherName(String),
+    /// Nobody who is trusted has signed its certificate.
+    #[error("nobody who is trusted here has signed its certificate")]
+    UnknownAuthority,
+    /// It does not speak TLS.
+    #[error("it does not encrypt what it sends")]
+    Plain,
+    /// Something else is wrong with its certificate.
+    #[error("{0}")]
+    Otherwise(String),
+}
+
+impl Distrust {
+    /// Why, if `what` an error and its causes say tells that. The TLS library has its reasons in words alone here.
+    pub(crate) fn of(what: &str) -> Option<Self> {
+        if what.contains("received corrupt message of type InvalidContentType") {
+            return Some(Self::Plain);
+        }
+        let (_, why) = what.split_once("invalid peer certificate: ")?;
+        let said = why.to_owned();
+        Some(match why {
+            _ if why.starts_with("certificate expired") => Self::Expired(said),
+            _ if why.starts_with("certificate not valid yet") => Self::NotYetValid(said),
+            _ if why.starts_with("certificate not valid for name") => Self::OtherName(said),
+            _ if why.starts_with("UnknownIssuer") => Self::UnknownAuthority,
+            _ => Self::Otherwise(said),
+        })
+    }
+}
+
 impl Fault {
     /// Whether the same request may succeed later with nobody doing anything.
     pub fn is_transient(&self) -> bool {
@@ -144,5 +189,28 @@ impl StoreError {
             Some(key) => format!("{}/{key}", self.place.trim_end_matches('/')),
             None => self.place.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the TLS library says it, after what was being done.
+    #[test]
+    fn why_a_server_is_not_trusted_follows_from_what_was_said() {
+        let said = |why: &str| Distrust::of(&format!("error sending request: client error (Connect): {why}"));
+        let certificate = |why: &str| said(&format!("invalid peer certificate: {why}"));
+        let expired =
+            "certificate expired: verification time 2 (UNIX), but certificate is not valid after 1 (1 seconds ago)";
+        assert_eq!(certificate(expired), Some(Distrust::Expired(expired.into())));
+        let early = "certificate not valid yet: verification time 1 (UNIX)";
+        assert_eq!(certificate(early), Some(Distrust::NotYetValid(early.into())));
+        let name = "certificate not valid for name \"a\"; certificate is only valid for DnsName(\"b\")";
+        assert_eq!(certificate(name), Some(Distrust::OtherName(name.into())));
+        assert_eq!(certificate("UnknownIssuer"), Some(Distrust::UnknownAuthority));
+        assert_eq!(certificate("BadSignature"), Some(Distrust::Otherwise("BadSignature".into())));
+        assert_eq!(said("received corrupt message of type InvalidContentType"), Some(Distrust::Plain));
+        assert_eq!(said("tcp connect error: Connection refused"), None);
     }
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use jiff::Timestamp;
 use reqwest::header::{HeaderMap, LAST_MODIFIED, RETRY_AFTER};
-use reqwest::{Certificate, Method, NoProxy, Proxy, StatusCode, redirect};
+use reqwest::{Certificate, Method, Proxy, StatusCode, redirect};
 use url::Url;
 
-use crate::error::Fault;
+use crate::error::{Distrust, Fault};
 use crate::secret::Secret;
 
 /// The way to a store.
@@ -18,10 +18,9 @@ use crate::secret::Secret;
 pub struct Network {
     /// Certificates to trust beside those of the system, as PEM.
     pub ca_pem: Vec<String>,
-    /// A proxy, which may name a user and a password. Without one, the environment's `HTTPS_PROXY` and `NO_PROXY` are obeyed.
+    /// A proxy for every server, which may name a user and a password. Without one, the environment's `HTTPS_PROXY`,
+    /// `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` are obeyed.
     pub proxy: Option<Secret>,
-    /// Hosts that the proxy is not for, separated by commas.
-    pub no_proxy: Option<String>,
     /// Whoever answers is believed to be the store.
     pub insecure_skip_verify: bool,
     /// So long a connection may take.
@@ -35,7 +34,6 @@ impl Default for Network {
         Self {
             ca_pem: Vec::new(),
             proxy: None,
-            no_proxy: None,
             insecure_skip_verify: false,
             connect_timeout: Duration::from_secs(10),
             silence_timeout: Duration::from_secs(60),
@@ -77,15 +75,18 @@ impl Network {
             .read_timeout(self.silence_timeout)
             .tls_danger_accept_invalid_certs(self.insecure_skip_verify);
         for pem in &self.ca_pem {
-            let invalid = |_| Fault::Invalid("the certificates to trust are not PEM".into());
-            let certificates = Certificate::from_pem_bundle(pem.as_bytes()).map_err(invalid)?;
+            let invalid = || Fault::Invalid("the certificates to trust are not PEM".into());
+            let certificates = Certificate::from_pem_bundle(pem.as_bytes()).map_err(|_| invalid())?;
+            // In what is no PEM at all, none are found.
+            if certificates.is_empty() {
+                return Err(invalid());
+            }
             builder = builder.tls_certs_merge(certificates);
         }
         if let Some(proxy) = &self.proxy {
             // The reason could repeat a password.
             let invalid = |_| Fault::Invalid("the proxy is not a URL".into());
-            let exceptions = self.no_proxy.as_deref().and_then(NoProxy::from_string);
-            builder = builder.proxy(Proxy::all(proxy.reveal()).map_err(invalid)?.no_proxy(exceptions));
+            builder = builder.proxy(Proxy::all(proxy.reveal()).map_err(invalid)?);
         }
         builder.build().map_err(|error| Fault::Invalid(chain(&error)))
     }
@@ -130,10 +131,10 @@ impl Http {
             return Fault::TimedOut { after: self.silence_timeout };
         }
         let what = chain(&error.without_url());
-        if what.contains("invalid peer certificate") {
-            return Fault::Untrusted(what);
+        match Distrust::of(&what) {
+            Some(why) => Fault::Untrusted(why),
+            None => Fault::Unavailable { what, source: None },
         }
-        Fault::Unavailable { what, source: None }
     }
 }
 

@@ -79,6 +79,18 @@ impl Flavour {
         }
     }
 
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Aws => "aws",
+            Self::Minio => "minio",
+            Self::Ceph => "ceph",
+            Self::Oss => "oss",
+            Self::Obs => "obs",
+            Self::Ecs => "ecs",
+        }
+    }
+
     /// The flavour called so.
     pub fn parse(name: &str) -> Option<Self> {
         Some(match name.to_ascii_lowercase().as_str() {
@@ -171,14 +183,7 @@ impl Default for Patience {
 
 impl fmt::Display for Flavour {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Aws => "aws",
-            Self::Minio => "minio",
-            Self::Ceph => "ceph",
-            Self::Oss => "oss",
-            Self::Obs => "obs",
-            Self::Ecs => "ecs",
-        })
+        f.write_str(self.name())
     }
 }
 

@@ -95,20 +95,19 @@ pub struct Abilities {
     pub max_parts: u32,
 }
 
-/// An object in the making. It can be written down and gone on with by another process.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+/// An object in the making. Another process finds it in [`Store::uploads`], to give it up.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upload {
     /// The object's key.
     pub key: String,
     /// What the store calls the upload.
     pub id: String,
     /// When it was begun, where the store tells.
-    #[serde(default)]
     pub begun: Option<Timestamp>,
 }
 
 /// A part that was written.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
     /// Which one, counted from 0.
     pub index: u32,
@@ -117,6 +116,5 @@ pub struct Part {
     /// What the store calls it.
     pub id: String,
     /// The SHA-256 of what it holds, where whoever wrote it has noted that.
-    #[serde(default)]
     pub digest: Option<[u8; 32]>,
 }

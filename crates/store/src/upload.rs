@@ -1,15 +1,14 @@
 //! Objects of a size that shows at the end, put in one piece if they are small and part by part if not.
 //!
 //! Parts go up several at a time, whether or not somebody is just writing; who writes faster than the store takes it waits.
-//! No more is in memory than the parts under way and one more. What was begun and not finished stays and can be
-//! gone on with, or given up: [`Uploader::progress`] is all that has to be written down for it. What fails for good is
-//! given up, and so is what fails before anybody was told how to go on with it.
+//! No more is in memory than the parts under way and one more. What fails is given up, unless it may have been completed
+//! all the same. What is left by who dies is never gone on with, and given up by whoever cleans up ([`Store::uploads`]): of
+//! what was read and hashed on the way to it, nothing is left either.
 
 use std::io;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -36,22 +35,6 @@ impl Default for Pieces {
 /// After so many parts their size doubles, so that no object has more than a store takes.
 const PARTS_OF_A_SIZE: u32 = 2000;
 
-/// What an upload has come to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Progress {
-    /// The upload.
-    pub upload: Upload,
-    /// The parts that were written, in their order and with none missing between.
-    pub parts: Vec<Part>,
-}
-
-impl Progress {
-    /// From which byte on the object is still to be written.
-    pub fn offset(&self) -> u64 {
-        self.parts.iter().map(|part| part.size_bytes).sum()
-    }
-}
-
 /// What was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
@@ -72,8 +55,6 @@ pub struct Uploader {
     next: Next,
     size_bytes: u64,
     begun: Option<Begun>,
-    /// Whether somebody may go on with it, because its [`Progress`] was told.
-    is_told: bool,
 }
 
 /// The bytes of the next part. What comes in one piece stays where it is; what comes in several is copied together.
@@ -115,23 +96,7 @@ impl Uploader {
     /// Begins to write `key`. The store is asked for nothing before there is more than a piece.
     pub fn new(store: Arc<dyn Store>, key: Key, put: Put, pieces: Pieces) -> Self {
         let pieces = fitting(pieces, &*store);
-        Self { store, key, put, pieces, next: Next::default(), size_bytes: 0, begun: None, is_told: false }
-    }
-
-    /// Goes on with what another has begun. What follows is written from [`Progress::offset`] on.
-    pub fn resume(store: Arc<dyn Store>, progress: Progress, put: Put, pieces: Pieces) -> Result<Self, StoreError> {
-        let key = Key::parse(&progress.upload.key)
-            .map_err(|error| Fault::Invalid(error.to_string()).at("going on with", store.place(), None))?;
-        let mut uploader = Self::new(store, key, put, pieces);
-        uploader.size_bytes = progress.offset();
-        uploader.is_told = true;
-        uploader.begun = Some(Begun {
-            upload: progress.upload,
-            next: u32::try_from(progress.parts.len()).unwrap_or(u32::MAX),
-            done: progress.parts,
-            under_way: JoinSet::new(),
-        });
-        Ok(uploader)
+        Self { store, key, put, pieces, next: Next::default(), size_bytes: 0, begun: None }
     }
 
     /// Appends bytes. Waits while enough is under way.
@@ -150,7 +115,7 @@ impl Uploader {
         Ok(())
     }
 
-    /// Makes the object of what was written. If that fails, what was written is given up, unless it may still be of use.
+    /// Makes the object of what was written. If that fails, what was written is given up, unless it may yet become the object.
     pub async fn finish(mut self) -> Result<Written, StoreError> {
         let size_bytes = self.size_bytes;
         let rest = self.next.take();
@@ -169,7 +134,7 @@ impl Uploader {
             Err(error) => error,
         };
         // A completion without an answer may be under way, and needs its parts till it is over.
-        let is_of_use = error.fault.is_transient() && (is_asked_for || self.is_told);
+        let is_of_use = error.fault.is_transient() && is_asked_for;
         if !is_of_use {
             // What is left then is found by whoever cleans up; why it failed is the first thing that went wrong.
             let _ = self.give_up().await;
@@ -197,16 +162,6 @@ impl Uploader {
         // What came after would be left behind.
         begun.under_way.shutdown().await;
         self.store.abort(&begun.upload).await
-    }
-
-    /// What has to be written down so that another can go on; nothing if nothing is at the store yet. Waits for what is
-    /// under way.
-    pub async fn progress(&mut self) -> Result<Option<Progress>, StoreError> {
-        self.wait_for(0).await?;
-        let parts = self.parts_in_order();
-        let progress = self.begun.as_ref().map(|begun| Progress { upload: begun.upload.clone(), parts });
-        self.is_told |= progress.is_some();
-        Ok(progress)
     }
 
     fn parts_in_order(&self) -> Vec<Part> {
@@ -382,25 +337,6 @@ mod tests {
                 assert_eq!(store.head(&key()).await.unwrap().tag, Some(written.tag));
             }
         }
-    }
-
-    #[tokio::test]
-    async fn another_goes_on_where_one_was_stopped() {
-        let store: Arc<dyn Store> = Arc::new(Memory::new());
-        let all = bytes(1234);
-        let mut uploader = Uploader::new(Arc::clone(&store), key(), Put::default(), PIECES);
-        assert_eq!(uploader.progress().await.unwrap(), None);
-        uploader.write(Bytes::copy_from_slice(&all[..777])).await.unwrap();
-        let progress = serde_json::to_string(&uploader.progress().await.unwrap().unwrap()).unwrap();
-        drop(uploader);
-
-        let progress: Progress = serde_json::from_str(&progress).unwrap();
-        let offset = progress.offset() as usize;
-        assert_eq!(offset, 700);
-        let mut uploader = Uploader::resume(Arc::clone(&store), progress, Put::default(), PIECES).unwrap();
-        uploader.write(Bytes::copy_from_slice(&all[offset..])).await.unwrap();
-        assert_eq!(uploader.finish().await.unwrap().size_bytes, 1234);
-        assert_eq!(store.get(&key(), 0..2000).await.unwrap(), all);
     }
 
     #[tokio::test]

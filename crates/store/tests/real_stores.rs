@@ -13,7 +13,7 @@ use store::{
     Bag, Credentials, Encryption, Environment, Fault, Key, Listing, Patience, Pieces, Put, Secret, Settings, Store,
     Uploader, list_all, open, open_plainly, probe,
 };
-use testkit::stores::{Azurite, FakeGcs, Moto, S3sFs, Toxic};
+use testkit::stores::{Azurite, CustomerKeys, FakeGcs, Moto, S3sFs, Toxic};
 
 /// All end with this process.
 static MOTO: LazyLock<Moto> = LazyLock::new(|| {
@@ -206,24 +206,62 @@ async fn large_objects_go_up_in_parts_and_come_down_the_same() {
     }
 }
 
+/// One in one piece, and one in parts.
+async fn put_two(store: &dyn Store) -> [Key; 2] {
+    let scratch = scratch();
+    let keys = [scratch.key("whole"), scratch.key("parts")];
+    store.put(&keys[0], "kept secret".into(), &Put::default()).await.unwrap();
+    let upload = store.begin(&keys[1], &Put::default()).await.unwrap();
+    let part = store.put_part(&upload, 0, "kept in parts".into()).await.unwrap();
+    store.complete(&upload, &[part], &Put::default()).await.unwrap();
+    keys
+}
+
+/// The server tells how it keeps them.
 #[tokio::test]
-async fn encryption_and_storage_class_are_asked_for() {
-    for encryption in [
-        Encryption::StoreKeys,
-        Encryption::KeyService { key: None },
-        Encryption::CustomerKey("MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=".into()),
+async fn objects_are_encrypted_and_stored_as_is_asked_for() {
+    for (encryption, told) in [
+        (Encryption::StoreKeys, [Some("AES256"), None]),
+        (Encryption::KeyService { key: None }, [Some("aws:kms"), None]),
+        (Encryption::KeyService { key: Some("ours".into()) }, [Some("aws:kms"), Some("ours")]),
     ] {
         let settings = Settings { encryption, storage_class: Some("STANDARD_IA".into()), ..moto_settings() };
         let store = open_plainly("s3://contract", &settings).unwrap();
-        let key = scratch().key("a");
-        store.put(&key, "kept secret".into(), &Put::default()).await.unwrap();
-        assert_eq!(store.get(&key, 0..4).await.unwrap(), "kept");
-        assert_eq!(store.head(&key).await.unwrap().size_bytes, 11);
-        let upload = store.begin(&key, &Put::default()).await.unwrap();
-        let part = store.put_part(&upload, 0, "in parts".into()).await.unwrap();
-        store.complete(&upload, &[part], &Put::default()).await.unwrap();
-        assert_eq!(store.get(&key, 0..100).await.unwrap(), "in parts");
+        for key in put_two(&*store).await {
+            let object = MOTO.object("contract", key.as_str());
+            let named = ["x-amz-server-side-encryption", "x-amz-server-side-encryption-aws-kms-key-id"];
+            assert_eq!(named.map(|name| object.header(name)), told, "{key}");
+            assert_eq!(object.header("x-amz-storage-class"), Some("STANDARD_IA"), "{key}");
+            assert_eq!(store.get(&key, 0..4).await.unwrap(), "kept");
+        }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_store_encrypts_with_a_key_of_ours_is_read_with_that_key_alone() {
+    let server = CustomerKeys::before_url(&MOTO.url());
+    let at = |encryption| {
+        let settings = s3_settings(server.url(), Moto::ACCESS_KEY, Moto::SECRET_KEY);
+        open_plainly("s3://contract", &Settings { encryption, ..settings }).unwrap()
+    };
+    let ours = at(Encryption::with_customer_key("01234567890123456789012345678901"));
+    let other = at(Encryption::with_customer_key("abcdefghijklmnopqrstuvwxyzabcdef"));
+    let none = at(Encryption::AsTheBucketDoes);
+    for key in put_two(&*ours).await {
+        assert_eq!(ours.get(&key, 0..4).await.unwrap(), "kept");
+        assert!(ours.head(&key).await.unwrap().size_bytes > 4);
+        for fault in [none.get(&key, 0..4).await.unwrap_err().fault, none.head(&key).await.unwrap_err().fault] {
+            assert!(matches!(fault, Fault::OtherKey(_)), "{fault:?}");
+        }
+        for fault in [other.get(&key, 0..4).await.unwrap_err().fault, other.head(&key).await.unwrap_err().fault] {
+            assert!(matches!(fault, Fault::Forbidden(_)), "{fault:?}");
+        }
+    }
+    for key in put_two(&*none).await {
+        let fault = ours.get(&key, 0..4).await.unwrap_err().fault;
+        assert!(matches!(fault, Fault::OtherKey(_)), "{fault:?}");
+    }
+    assert_eq!(server.objects().values().filter(|key| key.is_some()).count(), 2);
 }
 
 /// The connection breaks again and again while an object goes up; the object arrives all the same, once.

@@ -11,8 +11,17 @@
 //! | a listing lags | shows what was deleted a moment ago, and not yet what was written |
 //! | a deletion is carried out twice | what was asked |
 //! | an upload is forgotten | discards what was written of it |
+//! | a write is torn | keeps the beginning of an object, or of a part; who wrote it is told that it failed |
+//! | a write is late | what was asked, after later requests; who wrote it is told that nobody answered |
+//! | an object is not found yet | says that what was written a moment ago is not there |
+//! | its clock is wrong | tells times that are |
 //!
 //! Stalls wait on tokio's clock, which tests pause. What a store keeps by time (retention) follows [`ManualClock`].
+
+mod clock;
+mod faults;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
@@ -24,90 +33,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use store::memory::Clock;
 use store::{Abilities, Fault, Info, Key, Listing, Page, Part, Put, Retention, Store, StoreError, Tag, Upload};
 
-/// How likely what goes wrong is, from 0 to 1.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Faults {
-    /// A request fails.
-    pub failure: f64,
-    /// A request is throttled.
-    pub throttling: f64,
-    /// The answer is lost.
-    pub lost_answer: f64,
-    /// A request stalls.
-    pub stall: f64,
-    /// A listing lags.
-    pub stale_listing: f64,
-    /// A deletion is carried out twice.
-    pub double_deletion: f64,
-    /// An upload is forgotten.
-    pub forgotten_upload: f64,
-    /// No stall is longer.
-    pub longest_stall: Duration,
-}
-
-impl Faults {
-    /// Nothing goes wrong.
-    pub const NONE: Self = Self {
-        failure: 0.0,
-        throttling: 0.0,
-        lost_answer: 0.0,
-        stall: 0.0,
-        stale_listing: 0.0,
-        double_deletion: 0.0,
-        forgotten_upload: 0.0,
-        longest_stall: Duration::from_secs(90),
-    };
-
-    /// A store on a bad day, listings and uploads as a store has to have them.
-    pub const ROUGH: Self =
-        Self { failure: 0.05, throttling: 0.02, lost_answer: 0.05, stall: 0.02, double_deletion: 0.1, ..Self::NONE };
-
-    /// A store that keeps no more than it has to: listings lag and uploads are forgotten as well.
-    pub const WILD: Self = Self { stale_listing: 0.1, forgotten_upload: 0.01, ..Self::ROUGH };
-}
-
-/// How often something went wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Injected {
-    /// Requests, with and without.
-    pub requests: u64,
-    /// Requests that failed.
-    pub failures: u64,
-    /// Requests that were throttled.
-    pub throttlings: u64,
-    /// Answers that were lost.
-    pub lost_answers: u64,
-    /// Requests that stalled.
-    pub stalls: u64,
-    /// Listings that lagged.
-    pub stale_listings: u64,
-    /// Deletions that were carried out twice.
-    pub double_deletions: u64,
-    /// Uploads that were forgotten.
-    pub forgotten_uploads: u64,
-    /// Requests that did not get through at all, see [`FaultyStore::cut_off`].
-    pub cut_off: u64,
-}
-
-impl Injected {
-    /// All that went wrong.
-    pub fn total(&self) -> u64 {
-        self.failures
-            + self.throttlings
-            + self.lost_answers
-            + self.stalls
-            + self.stale_listings
-            + self.double_deletions
-            + self.forgotten_uploads
-            + self.cut_off
-    }
-}
+pub use clock::ManualClock;
+pub use faults::{Faults, Injected};
 
 /// The store.
 pub struct FaultyStore {
@@ -118,6 +50,7 @@ pub struct FaultyStore {
     asked: Mutex<HashMap<String, u64>>,
     injected: Mutex<Injected>,
     recent: Mutex<VecDeque<Change>>,
+    under_way: Mutex<Vec<Late>>,
     is_cut_off: AtomicBool,
     /// The request that is the last one to get through, if there is one.
     last: AtomicU64,
@@ -130,8 +63,22 @@ enum Change {
     Deleted(Info),
 }
 
-/// So many changes a listing may lag.
+/// So many changes a listing may lag, and so long what was written may not be found.
 const LAG: usize = 4;
+
+/// What was sent, and arrives when the request of this number is made.
+#[derive(Debug)]
+struct Late {
+    arrives: u64,
+    key: Key,
+    bytes: Bytes,
+    put: Put,
+}
+
+/// No write comes later than after so many requests.
+const LATEST: u64 = 12;
+/// So long, people are told, they have waited for an answer.
+const WAITED: Duration = Duration::from_secs(30);
 
 /// What happens to a request.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -153,6 +100,7 @@ impl FaultyStore {
             asked: Mutex::default(),
             injected: Mutex::default(),
             recent: Mutex::default(),
+            under_way: Mutex::default(),
             is_cut_off: AtomicBool::new(false),
             last: AtomicU64::new(u64::MAX),
         }
@@ -173,6 +121,11 @@ impl FaultyStore {
         let so_far = self.injected().requests;
         self.last.store(so_far.saturating_add(requests), Ordering::SeqCst);
         self.cut_off(requests == 0);
+    }
+
+    /// Everything that is still under way arrives.
+    pub async fn settle(&self) {
+        self.arrive_by(u64::MAX).await;
     }
 
     /// The dice for the next request about `subject`.
@@ -222,15 +175,13 @@ impl FaultyStore {
         key: Option<&Key>,
         request: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let fails = |what: &str| {
-            let fault = Fault::Unavailable { what: format!("{what} (seed {})", self.seed), source: None };
-            Err(fault.at("asking", self.inner.place(), key))
-        };
+        let fails = |what: &str| Err(self.failed(what, key));
         let number = {
             let mut injected = self.injected.lock().unwrap();
             injected.requests += 1;
             injected.requests
         };
+        self.arrive_by(number).await;
         if number >= self.last.load(Ordering::SeqCst) && !self.is_cut_off.swap(true, Ordering::SeqCst) {
             self.count(|injected| injected.cut_off += 1);
             drop(request.await);
@@ -262,6 +213,52 @@ impl FaultyStore {
                 request.await
             }
         }
+    }
+
+    fn failed(&self, what: &str, key: Option<&Key>) -> StoreError {
+        let fault = Fault::Unavailable { what: format!("{what} (seed {})", self.seed), source: None };
+        fault.at("asking", self.inner.place(), key)
+    }
+
+    /// What is late by no more than to this request arrives, whatever became of who sent it.
+    async fn arrive_by(&self, number: u64) {
+        let mut arrived: Vec<Late> = {
+            let mut under_way = self.under_way.lock().unwrap();
+            under_way.extract_if(.., |late| late.arrives <= number).collect()
+        };
+        arrived.sort_by_key(|late| late.arrives);
+        for Late { key, bytes, put, .. } in arrived {
+            // Nobody waits for the answer.
+            drop(self.write(&key, self.inner.put(&key, bytes, &put)).await);
+        }
+    }
+
+    /// Lets a write come late, if that is its fate.
+    fn let_wait(&self, key: &Key, bytes: &Bytes, put: &Put) -> bool {
+        let subject = format!("{key}, late");
+        if !self.chance(&subject, self.faults.late_write) {
+            return false;
+        }
+        let by = self.dice(&subject).random_range(1..=LATEST);
+        self.count(|injected| injected.late_writes += 1);
+        let late =
+            Late { arrives: self.injected().requests + by, key: key.clone(), bytes: bytes.clone(), put: put.clone() };
+        self.under_way.lock().unwrap().push(late);
+        true
+    }
+
+    /// Whether something that was written a moment ago is not found yet.
+    fn is_out_of_sight(&self, key: &Key) -> bool {
+        let is_it = |change: &Change| matches!(change, Change::Written(written) if written == key);
+        let is_new = self.recent.lock().unwrap().iter().any(is_it);
+        let is_hidden = is_new && self.chance(&format!("{key}, seen"), self.faults.late_sight);
+        self.count(|injected| injected.late_sights += u64::from(is_hidden));
+        is_hidden
+    }
+
+    /// A time of what keeps the objects, as the store tells it.
+    fn told(&self, time: Timestamp) -> Timestamp {
+        time.checked_add(self.faults.skew).unwrap()
     }
 
     fn remember(&self, change: Change) {
@@ -346,15 +343,40 @@ impl Store for FaultyStore {
     }
 
     async fn put(&self, key: &Key, bytes: Bytes, put: &Put) -> Result<Tag, StoreError> {
-        self.ask(key.as_str(), Some(key), self.write(key, self.inner.put(key, bytes, put))).await
+        let writing = async {
+            if self.let_wait(key, &bytes, put) {
+                return Err(Fault::TimedOut { after: WAITED }.at("asking", self.inner.place(), Some(key)));
+            }
+            if self.chance(&format!("{key}, torn"), self.faults.torn_write) {
+                self.count(|injected| injected.torn_writes += 1);
+                let beginning = bytes.slice(..bytes.len() / 2);
+                self.write(key, self.inner.put(key, beginning, put)).await?;
+                return Err(self.failed("broke off in the middle", Some(key)));
+            }
+            self.write(key, self.inner.put(key, bytes.clone(), put)).await
+        };
+        self.ask(key.as_str(), Some(key), writing).await
     }
 
     async fn get(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StoreError> {
-        self.ask(key.as_str(), Some(key), self.inner.get(key, range)).await
+        let reading = async {
+            match self.is_out_of_sight(key) {
+                true => Err(Fault::NotFound.at("reading", self.inner.place(), Some(key))),
+                false => self.inner.get(key, range).await,
+            }
+        };
+        self.ask(key.as_str(), Some(key), reading).await
     }
 
     async fn head(&self, key: &Key) -> Result<Info, StoreError> {
-        self.ask(key.as_str(), Some(key), self.inner.head(key)).await
+        let asking = async {
+            match self.is_out_of_sight(key) {
+                true => Err(Fault::NotFound.at("asking for", self.inner.place(), Some(key))),
+                false => self.inner.head(key).await,
+            }
+        };
+        let info = self.ask(key.as_str(), Some(key), asking).await?;
+        Ok(Info { modified: self.told(info.modified), ..info })
     }
 
     async fn labels(&self, key: &Key) -> Result<BTreeMap<String, String>, StoreError> {
@@ -367,6 +389,7 @@ impl Store for FaultyStore {
             self.count(|injected| injected.stale_listings += 1);
             self.let_lag(listing, &mut page);
         }
+        page.objects.iter_mut().for_each(|info| info.modified = self.told(info.modified));
         Ok(page)
     }
 
@@ -388,7 +411,15 @@ impl Store for FaultyStore {
             self.count(|injected| injected.forgotten_uploads += 1);
             self.inner.abort(upload).await?;
         }
-        self.ask(&subject, None, self.inner.put_part(upload, index, bytes)).await
+        let writing = async {
+            if self.chance(&subject, self.faults.torn_part) {
+                self.count(|injected| injected.torn_parts += 1);
+                self.inner.put_part(upload, index, bytes.slice(..bytes.len() / 2)).await?;
+                return Err(self.failed("broke off in the middle", None));
+            }
+            self.inner.put_part(upload, index, bytes.clone()).await
+        };
+        self.ask(&subject, None, writing).await
     }
 
     async fn complete(&self, upload: &Upload, parts: &[Part], put: &Put) -> Result<Tag, StoreError> {
@@ -406,135 +437,12 @@ impl Store for FaultyStore {
     }
 
     async fn uploads(&self, prefix: &str) -> Result<Vec<Upload>, StoreError> {
-        self.ask(prefix, None, self.inner.uploads(prefix)).await
+        let mut uploads = self.ask(prefix, None, self.inner.uploads(prefix)).await?;
+        uploads.iter_mut().for_each(|upload| upload.begun = upload.begun.map(|begun| self.told(begun)));
+        Ok(uploads)
     }
 
     async fn retain(&self, key: &Key, retention: Retention) -> Result<(), StoreError> {
         self.ask(key.as_str(), Some(key), self.inner.retain(key, retention)).await
-    }
-}
-
-/// A clock that goes on when it is told.
-#[derive(Debug, Clone)]
-pub struct ManualClock(Arc<Mutex<Timestamp>>);
-
-impl ManualClock {
-    /// A clock that shows `time`.
-    pub fn at(time: Timestamp) -> Self {
-        Self(Arc::new(Mutex::new(time)))
-    }
-
-    /// The time.
-    pub fn now(&self) -> Timestamp {
-        *self.0.lock().unwrap()
-    }
-
-    /// Goes on by `time`.
-    pub fn advance(&self, time: Duration) {
-        let mut now = self.0.lock().unwrap();
-        *now = now.checked_add(time).unwrap();
-    }
-
-    /// The same time, told by a clock that is `ahead` of this one or, if negative, behind.
-    pub fn skewed(&self, ahead: SignedDuration) -> Clock {
-        let clock = self.clone();
-        Arc::new(move || clock.now().checked_add(ahead).unwrap())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use store::{Memory, Patience, Retrying};
-
-    use super::*;
-
-    fn key(name: &str) -> Key {
-        Key::parse(name).unwrap()
-    }
-
-    async fn some_work(store: &dyn Store) -> Vec<String> {
-        let mut told = Vec::new();
-        for round in 0..60 {
-            let key = key(&format!("delta/{}", round % 7));
-            told.push(format!("{:?}", store.put(&key, "x".into(), &Put::default()).await.is_ok()));
-            told.push(format!("{:?}", store.list(&Listing::below("delta")).await.map(|page| page.objects.len()).ok()));
-            told.push(format!("{:?}", store.delete(&[key]).await.iter().all(Result::is_ok)));
-        }
-        told
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_seed_fails_the_same_way_again_and_another_otherwise() {
-        let mut runs = Vec::new();
-        for seed in [1, 1, 2] {
-            let store = FaultyStore::new(Arc::new(Memory::new()), Faults::WILD, seed);
-            runs.push((some_work(&store).await, store.injected()));
-        }
-        assert_eq!(runs[0], runs[1]);
-        assert_ne!(runs[0], runs[2]);
-        let injected = runs[0].1;
-        assert_eq!(injected.requests, 180);
-        let kinds = [
-            injected.failures,
-            injected.throttlings,
-            injected.lost_answers,
-            injected.stalls,
-            injected.stale_listings,
-            injected.double_deletions,
-        ];
-        assert!(kinds.iter().all(|&count| count > 0), "{injected:?}");
-        assert_eq!(injected.total(), kinds.iter().sum::<u64>());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn without_faults_nothing_goes_wrong() {
-        let store = FaultyStore::new(Arc::new(Memory::new()), Faults::NONE, 1);
-        some_work(&store).await;
-        assert_eq!(store.injected().total(), 0);
-        store.cut_off(true);
-        store.list(&Listing::default()).await.unwrap_err();
-        store.cut_off(false);
-        store.list(&Listing::default()).await.unwrap();
-        assert_eq!(store.injected().cut_off, 1);
-    }
-
-    /// Whatever goes wrong below, with the retry wrapper above each write is in the end done once, or told as failed.
-    #[tokio::test(start_paused = true)]
-    async fn who_tries_again_gets_through() {
-        let mut injected = 0;
-        for seed in 0..200 {
-            let memory: Arc<dyn Store> = Arc::new(Memory::new());
-            let faulty = Arc::new(FaultyStore::new(Arc::clone(&memory), Faults::ROUGH, seed));
-            let patience = Patience { spare_tries: 1000, ..Patience::default() };
-            let store = Retrying::with_dice(Arc::clone(&faulty) as Arc<dyn Store>, patience, Box::new(|| 0.5));
-            let mut tag = store.put(&key("count"), "0".into(), &Put::if_absent()).await.unwrap();
-            for count in 1..10 {
-                let put = Put::if_unchanged(tag);
-                tag = store.put(&key("count"), count.to_string().into(), &put).await.unwrap_or_else(|error| {
-                    panic!("seed {seed}, {count}: {error}: {}", error.fault);
-                });
-            }
-            let upload = store.begin(&key("large"), &Put::if_absent()).await.unwrap();
-            let part = store.put_part(&upload, 0, "all".into()).await.unwrap();
-            store.complete(&upload, &[part], &Put::if_absent()).await.unwrap();
-
-            assert_eq!(memory.get(&key("count"), 0..10).await.unwrap(), "9", "seed {seed}");
-            assert_eq!(memory.get(&key("large"), 0..10).await.unwrap(), "all", "seed {seed}");
-            injected += faulty.injected().total();
-        }
-        assert!(injected > 200, "{injected}");
-    }
-
-    #[tokio::test]
-    async fn retention_follows_the_clock_that_is_told_to_go_on() {
-        let clock = ManualClock::at(Timestamp::UNIX_EPOCH);
-        let store = Memory::new().with_clock(clock.skewed(SignedDuration::ZERO));
-        let until = clock.now().checked_add(SignedDuration::from_hours(1)).unwrap();
-        let retention = Some(Retention { until: Some(until), legal_hold: false });
-        store.put(&key("a"), "x".into(), &Put { retention, ..Put::default() }).await.unwrap();
-
-        assert!(store.delete(&[key("a")]).await[0].is_err());
-        clock.advance(Duration::from_secs(3601));
-        assert!(store.delete(&[key("a")]).await[0].is_ok());
     }
 }

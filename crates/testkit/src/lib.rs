@@ -9,7 +9,7 @@
 //! | [`client`] | talking to them |
 //! | [`judges`] | `bbolt check` and `etcdutl` as second opinions |
 //! | [`fixtures`] | what lies in `testdata/`, and the truth beside it |
-//! | [`stores`] | starting object stores: S3, Azure, Swift, GCS; a Vault; a slow network before any of them |
+//! | [`stores`] | starting object stores: S3, Azure, Swift, GCS; a Vault; before any of them TLS, a proxy, a slow network |
 //! | [`fake_etcd`] | an etcd that does as it is told, and misbehaves by a script |
 //! | [`faulty_store`] | a store that fails as stores do, by a seed, and a clock that is told to go on |
 //! | [`collector`] | who is told of traces |

@@ -9,26 +9,46 @@
 //! | [`FakeGcs`] | the XML interface of GCS, and where its tokens come from | ours, a thread |
 //! | [`FakeVault`] | Vault's engine `transit` | ours, a thread |
 //! | [`Toxic`] | whatever the server behind it does, but late, slowly, or not at all | ours, a thread |
+//! | [`Tls`] | whatever the server behind it does, with TLS | ours, a thread |
+//! | [`Proxy`] | HTTP, for others, and counts | ours, a thread |
+//! | [`CustomerKeys`] | S3 as the server behind it, with encryption by keys of customers | ours, a thread |
 //!
 //! Each answers when `start` returns, and is gone with all it held when it is dropped. A start that fails panics with
 //! what the server printed.
 
 mod answers;
 mod azurite;
+mod customer_keys;
 mod fake_gcs;
 mod fake_vault;
 pub(crate) mod in_thread;
 mod moto;
+mod proxy;
 mod s3s_fs;
 mod server;
 mod swift;
+mod tls;
 mod toxic;
+
+use std::net::SocketAddr;
 
 pub use answers::HttpAnswer;
 pub use azurite::Azurite;
+pub use customer_keys::CustomerKeys;
 pub use fake_gcs::{FakeGcs, Scripted};
 pub use fake_vault::FakeVault;
 pub use moto::Moto;
+pub use proxy::{Passed, Proxy};
 pub use s3s_fs::S3sFs;
 pub use swift::{Login, Swift};
+pub use tls::Tls;
 pub use toxic::Toxic;
+
+/// Where the server at `url` listens.
+///
+/// # Panics
+/// If its host is not an address.
+fn address_of(url: &str) -> SocketAddr {
+    let host = url.split("//").nth(1).and_then(|rest| rest.split('/').next()).expect("a URL");
+    host.parse().expect("an address and a port")
+}

@@ -4,7 +4,9 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use testkit::stores::{Azurite, FakeGcs, FakeVault, HttpAnswer, Moto, S3sFs, Scripted, Swift, Toxic};
+use testkit::stores::{
+    Azurite, CustomerKeys, FakeGcs, FakeVault, HttpAnswer, Moto, Passed, Proxy, S3sFs, Scripted, Swift, Toxic,
+};
 
 #[test]
 fn moto_has_buckets_and_keys() {
@@ -14,6 +16,64 @@ fn moto_has_buckets_and_keys() {
     let lock = moto.ask("GET", "/locked?object-lock", &[], b"").done("the lock").text();
     assert!(lock.contains("<ObjectLockEnabled>Enabled"), "{lock}");
     assert!(moto.kms_key().starts_with("arn:aws:kms:us-east-1:"));
+
+    let cold = [("x-amz-storage-class", "STANDARD_IA"), ("x-amz-server-side-encryption", "AES256")];
+    moto.ask("PUT", "/plain/a/b", &cold, b"content").done("writing");
+    assert_eq!(moto.keys("plain"), ["a/b"]);
+    let object = moto.object("plain", "a/b");
+    assert_eq!((object.text().as_str(), object.header("x-amz-storage-class")), ("content", Some("STANDARD_IA")));
+    assert_eq!(object.header("x-amz-server-side-encryption"), Some("AES256"));
+}
+
+#[test]
+fn what_is_written_with_a_key_is_read_with_it() {
+    let moto = Moto::start();
+    moto.bucket("plain");
+    let store = CustomerKeys::before_url(&moto.url());
+    let address = store.url().strip_prefix("http://").unwrap().parse().unwrap();
+    let ask = |method: &str, path: &str, key: Option<[&str; 2]>| {
+        let signed = ("Authorization", "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/s3/aws4_request");
+        let prefix = "x-amz-server-side-encryption-customer-";
+        let [algorithm, named, digest] = ["algorithm", "key", "key-md5"].map(|name| format!("{prefix}{name}"));
+        let mut headers = vec![signed];
+        if let Some([key, md5]) = key {
+            headers.extend([(algorithm.as_str(), "AES256"), (named.as_str(), key), (digest.as_str(), md5)]);
+        }
+        HttpAnswer::of(address, method, path, &headers, b"").unwrap()
+    };
+    // 32 bytes of 0 and of 1, and the MD5 of each.
+    let zeros = ["AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=", "cLyPS3KoaSFGi/joRB3OUQ=="];
+    let ones = ["AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=", "4Funlf7OsLF0HL+vKU+fkg=="];
+    assert_eq!(ask("PUT", "/plain/a", Some([zeros[0], ones[1]])).status, 400);
+    assert_eq!(ask("PUT", "/plain/a", Some(zeros)).status, 200);
+    assert_eq!(ask("PUT", "/plain/b", None).status, 200);
+    assert_eq!([Some(zeros), Some(ones), None].map(|key| ask("GET", "/plain/a", key).status), [200, 403, 400]);
+    assert_eq!([Some(zeros), None].map(|key| ask("HEAD", "/plain/b", key).status), [400, 200]);
+    assert_eq!(store.objects()["/plain/a"].as_deref(), Some(zeros[1]));
+    assert_eq!(store.objects()["/plain/b"], None);
+}
+
+#[test]
+fn a_proxy_passes_on_and_tells_what() {
+    let (vault, proxy) = (FakeVault::start(), Proxy::start());
+    let address = proxy.url().strip_prefix("http://").unwrap().parse().unwrap();
+    let to = vault.url().strip_prefix("http://").unwrap().to_owned();
+    let asked = [("Proxy-Authorization", "Basic dTpw")];
+    let answer = HttpAnswer::of(address, "GET", &format!("{}/v1/transit/keys/a", vault.url()), &asked, b"").unwrap();
+    assert_eq!(answer.status, 403);
+    let authorization = Some("Basic dTpw".to_owned());
+    assert_eq!(proxy.take(), [Passed { to: to.clone(), is_tunnel: false, authorization }]);
+
+    let mut tunnel = TcpStream::connect(address).unwrap();
+    write!(tunnel, "CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n\r\n").unwrap();
+    let mut opened = [0; 39];
+    tunnel.read_exact(&mut opened).unwrap();
+    assert_eq!(&opened, b"HTTP/1.1 200 Connection established\r\n\r\n");
+    write!(tunnel, "GET /v1/transit/keys/a HTTP/1.1\r\nHost: {to}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    tunnel.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
+    assert_eq!(proxy.take(), [Passed { to, is_tunnel: true, authorization: None }]);
 }
 
 #[test]

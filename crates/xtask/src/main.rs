@@ -32,7 +32,7 @@ usage: cargo xtask COMMAND
   bench archive [PART]
             measure restoring, merging and looking into archives: restore, merge, lookup, line or memory, or all
   bench agent [PART] [--short | --long] [--beside ETCDBRCTL]
-            measure following and serving again, with a real etcd: capture, memory, latency or serving, or all;
+            measure following and serving again, with a real etcd: capture, memory, latency, serving or takeover, or all;
             beside an etcdbrctl, what both take for the same at the same time
   bench ... --program REFLOAT
             measure this program, instead of building the tree's as it is released

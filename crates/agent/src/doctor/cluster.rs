@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use etcd_rpc::{AlarmKind, Fault, TlsFault};
+use etcd_rpc::{AlarmKind, Fault};
 
 use super::finding::{Check, Finding};
 use super::members::Seen;
+use super::remedy::remedy;
 use crate::care::ClusterSeen;
 
 /// Versions that are tried in our tests.
@@ -37,34 +38,6 @@ fn reach(endpoint: &str, answer: &Result<etcd_rpc::Status, Fault>) -> Finding {
     match answer {
         Ok(status) => check.ok(format!("etcd {} answers", status.version)),
         Err(fault) => check.broken(fault.to_string(), remedy(fault)),
-    }
-}
-
-/// What to do where a member does not answer as it should.
-pub(super) fn remedy(fault: &Fault) -> String {
-    match fault {
-        Fault::LoginNeeded | Fault::WrongPassword => "--etcd-username and --etcd-password-file say who asks".into(),
-        Fault::Denied => "the user needs the role root: `etcdctl user grant-role USER root`".into(),
-        Fault::NotEtcd { .. } => "--endpoints names where etcd serves its clients, mostly port 2379".into(),
-        Fault::Tls(TlsFault::Expired) => {
-            "give the member a new certificate (--cert-file); etcd reads it again by itself".into()
-        }
-        Fault::Tls(TlsFault::NotYetValid) => "compare the clock of this machine and the member's".into(),
-        Fault::Tls(TlsFault::OtherHost { names, .. }) => {
-            format!("--endpoints with a name that it is for ({}), or --etcd-server-name", names.join(", "))
-        }
-        Fault::Tls(TlsFault::UnknownAuthority) => "--cacert names the authority that signed it".into(),
-        Fault::Tls(TlsFault::Refused { .. }) => {
-            "--cert and --key name a certificate that etcd's --trusted-ca-file signed".into()
-        }
-        Fault::Tls(TlsFault::Needed) => "--endpoints https://…, with --cacert, --cert and --key".into(),
-        Fault::Tls(TlsFault::Plain) => "--endpoints http://…".into(),
-        Fault::Tls(_) => "--cacert, --cert and --key name the certificates".into(),
-        Fault::Unreachable { .. } | Fault::Deadline { .. } => {
-            "start it, or check --endpoints (http or https?), the network and firewalls".into()
-        }
-        Fault::NoLeader => "more than half of the members have to be up and reach each other".into(),
-        _ => "look at what etcd logs".into(),
     }
 }
 

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use etcd_rpc::Fault;
 
-use super::cluster::remedy;
 use super::finding::{Check, Finding};
 use super::members::{Right, Seen};
+use super::remedy::remedy;
 
 impl Right {
     fn name(self) -> &'static str {

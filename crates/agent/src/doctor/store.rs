@@ -8,6 +8,7 @@ use store::{Abilities, Fault, Probe, Store, StoreClock, Trial, Tried};
 use super::clock;
 use super::finding::{Check, Finding};
 use super::permission::permission;
+use super::remedy::to_trust;
 
 /// The folder for what is tried. No layout of an archive has one of this name.
 const FOLDER: &str = "refloat-doctor";
@@ -115,7 +116,8 @@ fn unreached_remedy(fault: &Fault) -> Option<String> {
             "credentials are found where the provider's own tools find them; --profile or --credentials names others"
                 .into()
         }
-        Fault::Untrusted(_) => "--ca-file names certificates to trust".into(),
+        Fault::Untrusted(why) => to_trust(why).into(),
+        Fault::OtherKey(_) => "--sse-key-file names the key that it was written with".into(),
         Fault::WrongRegion { region: Some(region) } => format!("--region {region}"),
         Fault::WrongRegion { region: None } => "--region names the one that the bucket is in".into(),
         Fault::ClockSkew => "set the clock of this machine".into(),

@@ -161,6 +161,8 @@ impl BasePlan {
         let archive = home.open()?;
         let key = archive.key(&name);
         let tables = database.tables().clone();
+        // Whoever writes refuses it at the end just the same: the whole key space is not sent for that.
+        tables.refuse_uncarried().map_err(|lost| Error::Write { key: key.clone(), source: lost.into() })?;
         archive.publish(&name, header, WriteSettings::full(), &home.writing(now)?, |making| {
             database.visit(RevisionRange::ALL, |record| {
                 let failed = |source| Error::Write { key: key.clone(), source };

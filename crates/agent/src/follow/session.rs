@@ -99,7 +99,7 @@ impl SessionError {
     }
 
     /// Whether it does not pass by waiting, though another agent may be able to write.
-    pub(crate) fn is_lasting(&self) -> bool {
+    pub fn is_lasting(&self) -> bool {
         matches!(self, Self::Resume(ResumeError::Stranger { .. })) || self.kind() == Kind::Denied
     }
 
@@ -136,14 +136,12 @@ impl Session {
         let Follower { live, home, progress, .. } = follower;
         progress.does(Doing::Starting);
         let mut tip = home.with(|archive, home| archive.tip(&home.scratch)).await?;
-        let mut auth_in_full = None;
         if let Some(end) = &tip {
-            auth_in_full = auth_in_full_before(home, end).await?;
             forget_what_is_over(follower, end);
             let left = left_over::sort_out(follower, end).await?;
             if left.is_next && !left.is_of_earlier {
                 let sealed = Mark { revision: end.revision, seen: end.seen };
-                if let Some(session) = Self::go_on_after_spool(follower, epoch, sealed, auth_in_full).await {
+                if let Some(session) = Self::go_on_after_spool(follower, epoch, sealed).await {
                     return Ok(session);
                 }
             }
@@ -158,7 +156,7 @@ impl Session {
         let (parent, why) = match resume(&**live, member, &sight, home, tip, replaces).await? {
             Resume::GoOn(tip) => {
                 let sealed = Mark { revision: tip.revision, seen: tip.seen };
-                return Ok(Self::go_on(follower, epoch, *tip, sealed, auth_in_full, (&sight, member)));
+                return Self::go_on(follower, epoch, *tip, sealed, &sight, member).await;
             }
             Resume::NewLineage { parent, why } => (parent, why),
         };
@@ -176,37 +174,31 @@ impl Session {
     }
 
     /// Goes on after what waits in the spool, if the cluster has the same history there. Nothing if that does not show.
-    async fn go_on_after_spool(
-        follower: &Follower,
-        epoch: Epoch,
-        sealed: Mark,
-        auth_in_full: Option<u64>,
-    ) -> Option<Self> {
+    async fn go_on_after_spool(follower: &Follower, epoch: Epoch, sealed: Mark) -> Option<Self> {
         let Follower { live, home, .. } = follower;
         let tip = left_over::tip(follower).await?;
         let sight = live.look().await.ok()?;
         let member = choose(&sight, None, None).ok()?;
         match resume(&**live, member, &sight, home, Some(tip), false).await.ok()? {
-            Resume::GoOn(tip) => Some(Self::go_on(follower, epoch, *tip, sealed, auth_in_full, (&sight, member))),
+            Resume::GoOn(tip) => Self::go_on(follower, epoch, *tip, sealed, &sight, member).await.ok(),
             Resume::NewLineage { .. } => None,
         }
     }
 
-    /// Goes on after `tip`; up to `sealed` the archive has everything, and its newest full has the users and roles of
-    /// `auth_in_full`.
-    fn go_on(
+    /// Goes on after `tip`; up to `sealed` the archive has everything.
+    async fn go_on(
         follower: &Follower,
         epoch: Epoch,
         tip: Tip,
         sealed: Mark,
-        auth_in_full: Option<u64>,
-        (sight, member): (&Sight, u64),
-    ) -> Self {
+        sight: &Sight,
+        member: u64,
+    ) -> Result<Self, SessionError> {
+        let mut told = Told::by(&tip.closing);
+        told.see_full(auth_in_full(&follower.home, &tip.lineage, sealed.revision).await?);
         let plan = BasePlan { member, etcd_cluster: sight.cluster, lineage: tip.lineage, epoch };
         follower.progress.tell(|told| told.sealed = Some(sealed));
-        let mut told = Told::by(&tip.closing);
-        told.see_full(auth_in_full);
-        Self::stand(follower, plan, (tip.revision, tip.changes), tip.link, told, sight)
+        Ok(Self::stand(follower, plan, (tip.revision, tip.changes), tip.link, told, sight))
     }
 
     fn stand(
@@ -394,12 +386,11 @@ fn forget_what_is_over(follower: &Follower, end: &Tip) {
     }
 }
 
-/// The revision of users and roles in the full that leads to `tip`, if that can be read: whoever has nothing but a public
+/// The revision of users and roles in the full that leads to `end` of `lineage`, if that can be read: whoever has nothing but a public
 /// key follows all the same, and so does who finds it damaged. A merged one has those of the full that it was made of,
 /// whatever it tells at its end.
-async fn auth_in_full_before(home: &Home, tip: &Tip) -> Result<Option<u64>, Error> {
-    let (lineage, end) = (tip.lineage.clone(), tip.revision);
-    let wanted = Wanted { lineage: Some(lineage), target: Target::Revision(end) };
+async fn auth_in_full(home: &Home, lineage: &LineageId, end: Revision) -> Result<Option<u64>, Error> {
+    let wanted = Wanted { lineage: Some(lineage.clone()), target: Target::Revision(end) };
     let found = home.with(move |archive, home| {
         let agreed = archive.agree(&wanted, &At::Revision(end), &home.scratch)?;
         Ok(archive.open_in_place(&agreed)?.database.tables().auth_revision().ok().flatten())

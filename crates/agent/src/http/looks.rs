@@ -45,7 +45,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::http::looks::ask::{Answer, Body, Query};
 use crate::http::looks::restorer::Restorer;
-use crate::http::looks::shelf::Shelf;
+use crate::http::looks::shelf::{Shelf, Shelved};
 
 /// Where the answers come from.
 pub struct Looks {
@@ -73,6 +73,15 @@ impl Looks {
 
     fn now(&self) -> Arc<Status> {
         Arc::clone(&self.status.borrow())
+    }
+
+    /// What `look` finds in the archive, which has what the newest status tells of.
+    async fn read<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Shelved) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let told = self.status.borrow().recoverable.revision;
+        self.shelf.read(told, look).await
     }
 }
 
@@ -102,23 +111,23 @@ async fn status(State(looks): State<Arc<Looks>>) -> Answer<Status> {
 }
 
 async fn points(State(looks): State<Arc<Looks>>) -> Answer<Timeline> {
-    Answer(looks.shelf.read(points::timeline).await)
+    Answer(looks.read(points::timeline).await)
 }
 
 async fn keys(State(looks): State<Arc<Looks>>, Query(wanted): Query<keys::Wanted>) -> Answer<Keys> {
-    Answer(looks.shelf.read(move |open| keys::keys(open, &wanted)).await)
+    Answer(looks.read(move |open| keys::keys(open, &wanted)).await)
 }
 
 async fn key(State(looks): State<Arc<Looks>>, Query(wanted): Query<keys::WantedKey>) -> Answer<Found> {
-    Answer(looks.shelf.read(move |open| keys::key(open, &wanted)).await)
+    Answer(looks.read(move |open| keys::key(open, &wanted)).await)
 }
 
 async fn history(State(looks): State<Arc<Looks>>, Query(wanted): Query<keys::WantedKey>) -> Answer<History> {
-    Answer(looks.shelf.read(move |open| changes::history(open, &wanted)).await)
+    Answer(looks.read(move |open| changes::history(open, &wanted)).await)
 }
 
 async fn diff(State(looks): State<Arc<Looks>>, Query(wanted): Query<changes::WantedDiff>) -> Answer<Diff> {
-    Answer(looks.shelf.read(move |open| changes::diff(open, &wanted)).await)
+    Answer(looks.read(move |open| changes::diff(open, &wanted)).await)
 }
 
 async fn plan(State(looks): State<Arc<Looks>>, Body(wish): Body<Wish>) -> Answer<Plan> {
@@ -131,7 +140,7 @@ async fn restore(State(looks): State<Arc<Looks>>, Body(order): Body<Order>) -> A
 
 async fn planned(looks: &Looks, wish: Wish) -> Result<Plan, Problem> {
     let status = looks.now();
-    let read = looks.shelf.read(move |open| plan::read(open, &wish, &status)).await?;
+    let read = looks.read(move |open| plan::read(open, &wish, &status)).await?;
     let here = match &looks.restorer {
         Some(restorer) => restorer.here(&read.wish, &read.read).await,
         None => Err("this agent looks after no data directory".into()),

@@ -7,12 +7,13 @@ use archive::plan::{Known, PlanError, RestorePlan, Wanted};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
+use super::{Done, Work};
 use crate::home::Home;
 use crate::metrics::{Metrics, SnapshotKind};
 
 /// Makes every delta and full that is due. What cannot be merged keeps nothing else from it: the first error is told when
-/// all that could be made is.
-pub(super) fn merge(archive: &Archive, home: &Home, policy: &MergePolicy, metrics: &Metrics) -> Result<String, Error> {
+/// all that could be made is. A new full is compared with what members answered.
+pub(super) fn merge(archive: &Archive, home: &Home, policy: &MergePolicy, metrics: &Metrics) -> Result<Done, Error> {
     let now = Timestamp::now();
     let writing = home.writing(now)?;
     let (mut deltas, mut full, mut failed) = (0, None, None);
@@ -37,10 +38,13 @@ pub(super) fn merge(archive: &Archive, home: &Home, policy: &MergePolicy, metric
         return Err(error);
     }
     let deltas = match deltas {
-        0 => "nothing was due".into(),
+        0 => "nothing was due".to_owned(),
         count => format!("made {count} deltas of smaller ones"),
     };
-    Ok(full.map_or(deltas.clone(), |full| format!("{deltas}, and the full {}", full.key)))
+    Ok(match full {
+        Some(full) => Done { said: format!("{deltas}, and the full {}", full.key), follows: Some(Work::Compare) },
+        None => deltas.into(),
+    })
 }
 
 /// What stands behind the newest full.

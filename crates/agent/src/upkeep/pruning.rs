@@ -5,6 +5,7 @@ use std::path::Path;
 
 use archive::Error;
 use archive::archive::Archive;
+use archive::error::in_one_line;
 use archive::prune::Gone;
 use archive::retention::Policy;
 use jiff::Timestamp;
@@ -17,6 +18,9 @@ pub(super) fn prune(archive: &Archive, scratch: &Path, policy: &Policy, metrics:
     let now = Timestamp::now();
     let plan = archive.plan_prune(policy, now, scratch)?;
     let pruned = archive.prune(&plan, policy, now)?;
+    if let Some(error) = &pruned.unrecorded {
+        tracing::warn!(error = in_one_line(error), "what is no longer as it was proven to be could not be recorded");
+    }
     let fulls: BTreeSet<&Key> =
         archive.catalogue().entries().filter(|entry| entry.is_full()).map(|entry| &entry.key).collect();
     let mut gone = 0;

@@ -1,53 +1,9 @@
 // What a person on call does with the page, in a real browser.
-//
-// Every wait is for something that the page shows. Whatever the page says on its console, fetches from elsewhere or is
-// forbidden by its policy makes the whole fail.
 
 import assert from 'node:assert/strict';
-import { createRequire } from 'node:module';
-import path from 'node:path';
-
-const { chromium } = createRequire(path.join(process.env.PLAYWRIGHT, 'x.js'))('playwright-core');
-const stage = process.env.STAGE;
-const browser = await chromium.launch(JSON.parse(process.env.CHROMIUM));
-const wrong = [];
-/** Answers that a scene gives on purpose: the console tells of them. */
-let expected = null;
-
-async function visit(options = {}) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, timezoneId: 'UTC', ...options });
-  context.setDefaultTimeout(20_000);
-  const page = await context.newPage();
-  page.on('console', (message) => {
-    if (!['error', 'warning'].includes(message.type())) return;
-    if (expected?.test(message.text())) return;
-    wrong.push(`console: ${message.text()}`);
-  });
-  page.on('pageerror', (error) => wrong.push(`error: ${error.stack}`));
-  page.on('request', (request) => {
-    if (!request.url().startsWith(`${stage}/`)) wrong.push(`request: ${request.url()}`);
-  });
-  await page.addInitScript(() => {
-    document.addEventListener('securitypolicyviolation', (event) => console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`));
-  });
-  return page;
-}
+import { card, end, expect, picture, see, stage, step, visit } from './browser.mjs';
 
 const become = async (scene) => assert.ok((await fetch(`${stage}/stage/${scene}`, { method: 'POST' })).ok);
-const picture = (page, name, options = {}) => page.screenshot({ path: path.join(process.env.PICTURES, `${name}.png`), fullPage: true, ...options });
-const card = (page, name) => page.getByRole('region', { name, exact: true });
-const see = (locator) => locator.first().waitFor({ state: 'visible' });
-
-async function step(name, act) {
-  try {
-    await act();
-  } catch (error) {
-    await picture(page, 'failed').catch(() => {});
-    console.log(`failed: ${name}\n${wrong.join('\n')}`);
-    throw error;
-  }
-  console.log(`ok ${name}`);
-}
 
 const page = await visit();
 
@@ -116,7 +72,7 @@ await step('what is late, lost or not known is not shown as well', async () => {
 });
 
 await step('an agent that is gone makes all of it stale, until it is back', async () => {
-  expected = /502|ERR_|Failed to load resource/;
+  expect(/502|ERR_|Failed to load resource/);
   const headline = card(page, 'Recoverable');
   await become('away');
   await see(page.getByText(/stale since \d\d:\d\d:\d\d/));
@@ -129,7 +85,7 @@ await step('an agent that is gone makes all of it stale, until it is back', asyn
   await page.getByRole('button', { name: 'Reconnect' }).click().catch(() => {});
   await see(page.getByText('live', { exact: true }));
   await see(headline.getByText('Recoverable', { exact: true }));
-  expected = null;
+  expect(null);
 });
 
 await step('points are listed with their proofs, and the hole between them', async () => {
@@ -197,7 +153,7 @@ await step('two points are compared, key by key', async () => {
 });
 
 await step('what cannot be had is refused with what can', async () => {
-  expected = /404|400|Failed to load resource/;
+  expect(/404|400|Failed to load resource/);
   await page.goto(`${stage}/#/restore?at=700`);
   const alert = page.getByRole('alert');
   await see(alert.getByText(/revision 700 cannot be restored/));
@@ -207,7 +163,7 @@ await step('what cannot be had is refused with what can', async () => {
   await page.getByLabel('A revision, a time').fill('2026-11-21');
   await page.getByRole('button', { name: 'Show the plan' }).click();
   await see(alert.getByText('a time needs its date', { exact: false }));
-  expected = null;
+  expect(null);
 });
 
 await step('a restore shows its plan first, and wants the name of the cluster', async () => {
@@ -258,7 +214,7 @@ await step('all of it works without a mouse', async () => {
 await step('an agent that wants to know who asks gets a token', async () => {
   // A page that is open meanwhile is asked for its token as well, at a time of its own.
   await page.context().close();
-  expected = /401|Failed to load resource/;
+  expect(/401|Failed to load resource/);
   await become('guarded');
   const guarded = await visit();
   await guarded.goto(stage);
@@ -270,7 +226,7 @@ await step('an agent that wants to know who asks gets a token', async () => {
   await see(card(guarded, 'Timeline').locator('svg .range'));
   await guarded.context().close();
   await become('well');
-  expected = null;
+  expect(null);
 });
 
 for (const [name, options] of [
@@ -297,6 +253,4 @@ for (const [name, options] of [
   });
 }
 
-await browser.close();
-assert.deepEqual(wrong, []);
-console.log('all was as it should be');
+await end();

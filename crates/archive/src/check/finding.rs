@@ -11,6 +11,8 @@ use crate::closing::Anchor;
 use crate::error::{ObjectError, SnapshotError};
 use crate::identity::Epoch;
 use crate::layout::Why;
+use crate::layout::k3s::NotMetadata;
+use crate::layout::openshift::resources::BrokenResources;
 use crate::plan::{Fault, Hole};
 
 /// One thing that is wrong, or worth to be known, with one object.
@@ -103,8 +105,38 @@ pub enum Finding {
     #[error("{0}")]
     NotTaken(Why),
     /// The static resources that OpenShift needs with a snapshot are not there.
-    #[error("the static resources that go with it are not there: the control plane around it cannot be restored")]
-    NoResources,
+    #[error("it is not there: without it {snapshot} brings back the keys, and not the control plane around them")]
+    NoResources {
+        /// The snapshot.
+        snapshot: String,
+    },
+    /// The static resources that OpenShift needs with a snapshot are of no use.
+    #[error("{}", told(.0))]
+    BrokenResources(BrokenResources),
+    /// What is told beside a snapshot of K3s is of no use.
+    #[error("{0}")]
+    NotMetadata(NotMetadata),
+    /// What is told beside a full is not there.
+    #[error("what is told beside it is not there, so nothing tells what it is and whether it is as it was made")]
+    NoNote,
+    /// A lockbox is not there, cannot be understood, or does not open with the keys at hand that it is locked for.
+    #[error("{what}: {}", told_of_key(*objects, *opens))]
+    Lockbox {
+        /// What is wrong with it.
+        what: String,
+        /// How many of the objects that were checked are encrypted with its key.
+        objects: usize,
+        /// Whether that key is at hand all the same.
+        opens: bool,
+    },
+    /// A lock was changed: the key that it is for does not open it.
+    #[error("what it is locked with for {recipient} was changed: {}", told_of_lock(*opens))]
+    Lock {
+        /// Whose lock.
+        recipient: String,
+        /// Whether another key at hand opens the lockbox.
+        opens: bool,
+    },
 }
 
 impl Finding {
@@ -113,13 +145,14 @@ impl Finding {
         match self {
             Self::Page(finding) => finding.problem.severity(),
             Self::Data(finding) => finding.severity(),
-            Self::UpToFull(_)
-            | Self::NotCompared { .. }
-            | Self::NotTaken(_)
-            | Self::NoResources
-            | Self::Place(Fault::Deposed { .. }) => Severity::Harmless,
+            Self::UpToFull(_) | Self::NotCompared { .. } | Self::NotTaken(_) | Self::Place(Fault::Deposed { .. }) => {
+                Severity::Harmless
+            }
             // Whoever takes a snapshot of an etcd gets it with one.
             Self::NoDigest | Self::KeyIndex | Self::Closing(_) | Self::LoneNote | Self::Further(_) => Severity::Unsound,
+            // The keys can be brought back without them.
+            Self::NoResources { .. } | Self::BrokenResources(_) | Self::NotMetadata(_) => Severity::Unsound,
+            Self::Lock { opens: true, .. } => Severity::Unsound,
             _ => Severity::Fatal,
         }
     }
@@ -137,6 +170,23 @@ impl Finding {
             Self::Place(fault) => Some(fault),
             _ => None,
         }
+    }
+}
+
+fn told_of_key(objects: usize, opens: bool) -> String {
+    let locked = match objects {
+        0 => return "no object that was checked is encrypted with its key".into(),
+        1 => "1 object that was checked is".into(),
+        objects => format!("{objects} objects that were checked are"),
+    };
+    let opened = if opens { "that is kept here still" } else { "nothing at hand gives that" };
+    format!("{locked} encrypted with its key, and {opened}")
+}
+
+fn told_of_lock(opens: bool) -> &'static str {
+    match opens {
+        true => "that key does not open it any more, and another at hand does",
+        false => "that key does not open it any more, and no other at hand does",
     }
 }
 

@@ -1,5 +1,6 @@
 //! Checking one object of ours: its bytes, what it says it is, its records, and what leads to them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use etcd_data::soundness::{self, Report};
@@ -163,10 +164,9 @@ fn closing_fault(closing: &Closing, header: &Header) -> Option<&'static str> {
     None
 }
 
-/// The archive keys that objects are encrypted with, each once.
-pub(super) fn archive_keys(looked: &[Looked]) -> Vec<KeyId> {
-    let mut keys: Vec<KeyId> = looked.iter().filter_map(|looked| looked.archive_key).collect();
-    keys.sort();
-    keys.dedup();
-    keys
+/// How many objects are encrypted with each archive key.
+pub(super) fn encrypted(looked: &[Looked]) -> BTreeMap<KeyId, usize> {
+    let mut counts = BTreeMap::new();
+    looked.iter().filter_map(|looked| looked.archive_key).for_each(|key| *counts.entry(key).or_default() += 1);
+    counts
 }

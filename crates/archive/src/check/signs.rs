@@ -1,5 +1,8 @@
 //! Checking the small objects: whose archive it is, who may write, where lineages came from, which keys are locked in.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use etcd_data::Kind;
 use store::download::read_whole;
 use store::{Fault, Key, StoreError};
 
@@ -16,24 +19,35 @@ use crate::name::Name;
 
 const MAX_NOTE_BYTES: usize = 1 << 20;
 
-/// Checks them. `keys` are the archive keys that objects name. Gives the last epoch that was handed out, where that is
-/// told.
-pub(super) fn check(archive: &Archive, keys: &[KeyId], report: &mut Report) -> Option<Epoch> {
+/// Checks them. `encrypted` is how many of the objects that were checked name which archive key. Gives the last epoch that
+/// was handed out, where that is told.
+pub(super) fn check(archive: &Archive, encrypted: &BTreeMap<KeyId, usize>, report: &mut Report) -> Option<Epoch> {
     let mut desk = Desk { archive, report };
     desk.cluster();
     for history in &archive.catalogue().histories {
         history.lineage.iter().for_each(|lineage| desk.lineage(lineage));
     }
-    keys.iter().for_each(|&id| desk.lockbox(id));
+    for id in lockboxes(archive).chain(encrypted.keys().copied()).collect::<BTreeSet<KeyId>>() {
+        desk.lockbox(id, encrypted.get(&id).copied().unwrap_or_default());
+    }
     for note in archive.catalogue().lone_notes() {
         desk.find(note.key.clone(), Finding::LoneNote);
     }
     desk.writer()
 }
 
-struct Desk<'a> {
-    archive: &'a Archive,
-    report: &'a mut Report,
+/// The archive keys that have a lockbox.
+fn lockboxes(archive: &Archive) -> impl Iterator<Item = KeyId> {
+    archive.catalogue().signs.iter().filter_map(|sign| match sign.about {
+        Name::Lockbox(id) => Some(id),
+        _ => None,
+    })
+}
+
+/// Where small objects are read, and what is wrong with them is told.
+pub(super) struct Desk<'a> {
+    pub(super) archive: &'a Archive,
+    pub(super) report: &'a mut Report,
 }
 
 impl Desk<'_> {
@@ -56,18 +70,26 @@ impl Desk<'_> {
         });
     }
 
-    fn lockbox(&mut self, id: KeyId) {
+    /// Checks the lockbox of a key that so many `objects` are encrypted with.
+    fn lockbox(&mut self, id: KeyId, objects: usize) {
         let key = self.archive.key(&Name::Lockbox(id));
         let Some(bytes) = self.read(&key, MAX_LOCKBOX_BYTES) else { return };
-        let Some(bytes) = bytes else { return self.find(key, Finding::Missing) };
-        match Lockbox::parse(id, &bytes) {
-            Ok(lockbox) => {
-                if let Err(what) = require_cluster(&lockbox.cluster, self.archive.cluster()) {
-                    self.find(key, Finding::Unreadable(what));
-                }
-            }
-            Err(error) => self.find(key, Finding::Unreadable(told(&error))),
+        // Nobody is asked for a key that nothing takes. What takes it was read before, so it was asked for then.
+        let opens = objects > 0 && self.archive.keys.archive_key(id).is_some();
+        let wrong = match understood(id, bytes.as_deref(), self.archive.cluster()) {
+            Err(what) => Some(what),
+            Ok(lockbox) if lockbox.locks.is_empty() && objects > 0 && !opens => Some("it is locked for nobody".into()),
+            Ok(_) => self.tampered(id),
+        };
+        if let Some(what) = wrong {
+            self.find(key, Finding::Lockbox { what, objects, opens });
         }
+    }
+
+    /// How a lock was changed, if that is why a key could not be had.
+    fn tampered(&self, id: KeyId) -> Option<String> {
+        let refusal = self.archive.keys.refusal(id)?;
+        (refusal.kind() == Kind::Corrupt).then(|| told(&*refusal))
     }
 
     /// An archive that nobody writes anymore, or that was copied, has none.
@@ -97,7 +119,7 @@ impl Desk<'_> {
     }
 
     /// What is at `key`: nothing if the store could not say, which is noted; nothing in that if it is not there.
-    fn read(&mut self, key: &Key, limit: usize) -> Option<Option<bytes::Bytes>> {
+    pub(super) fn read(&mut self, key: &Key, limit: usize) -> Option<Option<bytes::Bytes>> {
         let read = read_whole(&*self.archive.store, key, limit as u64);
         match self.archive.runtime.block_on(read) {
             Ok(bytes) => Some(Some(bytes)),
@@ -113,9 +135,17 @@ impl Desk<'_> {
         }
     }
 
-    fn find(&mut self, key: Key, finding: Finding) {
+    pub(super) fn find(&mut self, key: Key, finding: Finding) {
         self.report.others.push((key.to_string(), finding));
     }
+}
+
+/// The lockbox that `bytes` are, or what is wrong with it.
+fn understood(id: KeyId, bytes: Option<&[u8]>, expected: Option<&Cluster>) -> Result<Lockbox, String> {
+    let bytes = bytes.ok_or("it is not there")?;
+    let lockbox = Lockbox::parse(id, bytes).map_err(|error| told(&error))?;
+    require_cluster(&lockbox.cluster, expected)?;
+    Ok(lockbox)
 }
 
 fn require_cluster(found: &Cluster, expected: Option<&Cluster>) -> Result<(), String> {

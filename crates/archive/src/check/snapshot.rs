@@ -12,6 +12,7 @@ use etcd_data::digest::{self, Digest};
 use etcd_data::records::Records;
 use etcd_data::view::Horizon;
 use etcd_data::{Database, Revision, Tables, soundness};
+use store::StoreError;
 
 use super::finding::Finding;
 use super::object::take;
@@ -43,6 +44,7 @@ fn check_note(looked: &mut Looked, archive: &Archive, file: &File) {
     let told = match archive.read_note(&entry.key) {
         Ok(told) => told,
         Err(Error::Object { source, .. }) => return looked.find(Finding::Object(source)),
+        Err(Error::Store(StoreError { fault: store::Fault::NotFound, .. })) => return looked.find(Finding::NoNote),
         Err(error) => return looked.unreached(error),
     };
     if let Err(error) = archive.runtime.block_on(archive.require_closed(&entry.key, &told.header)) {

@@ -128,6 +128,21 @@ impl Keyring {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner).insert(key.id(), opened);
     }
 
+    /// Whether it is open already, or a key at hand opens it. Nobody is asked for anything.
+    pub(crate) fn opens_at_once(&self, lockbox: &Lockbox) -> bool {
+        let opens = |lock: &Lock| self.open_at_once(lockbox, lock).is_some_and(|opened| opened.is_ok());
+        self.known(lockbox.id).is_some() || lockbox.locks.iter().any(opens)
+    }
+
+    /// The locks of `lockbox` that do not open with the key at hand that they are for, or with none there could be.
+    pub(crate) fn changed_locks<'l>(&self, lockbox: &'l Lockbox) -> Vec<&'l Lock> {
+        let is_changed = |lock: &&Lock| match self.open_at_once(lockbox, lock) {
+            Some(opened) => opened.is_err(),
+            None => lock.bytes().is_none(),
+        };
+        lockbox.locks.iter().filter(is_changed).collect()
+    }
+
     /// A lock that fails does not keep the others from being tried; if none opens, the first failure is told.
     async fn try_locks(&self, lockbox: &Lockbox) -> Result<Opened, KeyError> {
         let mut failure = None;
@@ -146,20 +161,11 @@ impl Keyring {
 
     /// The key in `lock`. Nothing if what it takes is not here.
     async fn try_lock(&self, lockbox: &Lockbox, lock: &Lock) -> Result<Option<ArchiveKey>, KeyError> {
+        if let Some(opened) = self.open_at_once(lockbox, lock) {
+            return opened.map(Some);
+        }
         let Some(locked) = lock.bytes() else { return Err(lockbox.tampered(lock)) };
         let plain = match lock.method.as_str() {
-            method::KEY_FILE => {
-                let Some(local) = self.local.iter().find(|local| local.name() == lock.recipient) else {
-                    return Ok(None);
-                };
-                let secret = local.open(lockbox.id, &locked).ok_or_else(|| lockbox.tampered(lock))?;
-                return lockbox.key(lock, secret.bytes()).map(Some);
-            }
-            method::AGE => {
-                let is_meant = |identity: &&x25519::Identity| identity.to_public().to_string() == lock.recipient;
-                let Some(identity) = self.identities.iter().find(is_meant) else { return Ok(None) };
-                age_key::open(identity, &locked).ok_or_else(|| lockbox.tampered(lock))?
-            }
             method::AWS_KMS => match self.ask_kms(lockbox, lock).await? {
                 Some(plain) => plain,
                 None => return Ok(None),
@@ -177,6 +183,26 @@ impl Keyring {
             _ => return Ok(None),
         };
         lockbox.key(lock, &plain).map(Some)
+    }
+
+    /// The key in `lock`, by a key at hand. Nothing if that is not here, or somebody would have to be asked.
+    fn open_at_once(&self, lockbox: &Lockbox, lock: &Lock) -> Option<Result<ArchiveKey, KeyError>> {
+        let locked = lock.bytes();
+        let tampered = || lockbox.tampered(lock);
+        Some(match lock.method.as_str() {
+            method::KEY_FILE => {
+                let local = self.local.iter().find(|local| local.name() == lock.recipient)?;
+                let secret = locked.and_then(|locked| local.open(lockbox.id, &locked)).ok_or_else(tampered);
+                secret.and_then(|secret| lockbox.key(lock, secret.bytes()))
+            }
+            method::AGE => {
+                let is_meant = |identity: &&x25519::Identity| identity.to_public().to_string() == lock.recipient;
+                let identity = self.identities.iter().find(is_meant)?;
+                let plain = locked.and_then(|locked| age_key::open(identity, &locked)).ok_or_else(tampered);
+                plain.and_then(|plain| lockbox.key(lock, &plain))
+            }
+            _ => return None,
+        })
     }
 
     /// The first KMS that opens it, or else what the first said: each region is another.

@@ -21,6 +21,7 @@ use store::{Info, Key};
 use crate::entry::{Entry, Form, Layout};
 use crate::layout::{Beside, PeerArchive, Why, etcdbrctl, joined, parted};
 
+pub(crate) use metadata::MAX_METADATA_BYTES;
 pub use metadata::{Metadata, NotMetadata, Program, user_metadata};
 pub use name::{Kept, Name, object_name};
 

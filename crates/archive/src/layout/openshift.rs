@@ -11,13 +11,14 @@
 //! far a run came that died. `--force` makes `__POSSIBLY_DIRTY__` part of both names.
 
 mod name;
+pub mod resources;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use store::{Info, Key};
 
 use crate::entry::{Entry, Form, Layout};
-use crate::layout::{Beside, PeerArchive, Why, joined, parted};
+use crate::layout::{Beside, Companion, PeerArchive, Why, joined, parted};
 
 pub use name::{Kind, Name, run_folder};
 
@@ -53,10 +54,22 @@ pub fn archives(listed: &[Info]) -> Vec<PeerArchive> {
     archives.into_values().collect()
 }
 
-/// The snapshots without static resources. Their keys can be restored, but not the control plane around them.
-pub fn without_resources(archive: &PeerArchive) -> impl Iterator<Item = &Entry> {
-    let with: BTreeSet<&Key> = archive.companions.iter().map(|companion| &companion.of).collect();
-    archive.entries.iter().filter(move |entry| !with.contains(&entry.key))
+/// The snapshots among `entries` that have no static resources among `companions`, and where those should be. Their keys
+/// can be restored, but not the control plane around them.
+pub fn without_resources<'e>(
+    entries: impl IntoIterator<Item = &'e Entry>,
+    companions: &[Companion],
+) -> Vec<(&'e Entry, Key)> {
+    let with: BTreeSet<&Key> = companions.iter().map(|companion| &companion.of).collect();
+    let without = entries.into_iter().filter(|entry| !with.contains(&entry.key));
+    without.filter_map(|entry| Some((entry, resources_of(entry)?))).collect()
+}
+
+/// Where the static resources should be that go with `snapshot`. Nothing if it is no snapshot of OpenShift.
+fn resources_of(snapshot: &Entry) -> Option<Key> {
+    let (folder, name) = parted(snapshot.key.as_str());
+    let name = Name::parse(name).filter(|name| snapshot.layout == Layout::OpenShift && name.kind == Kind::Snapshot)?;
+    Key::parse(joined(folder, &Name { kind: Kind::Resources, ..name }.to_string())).ok()
 }
 
 /// The folder of the archive, from that of a file: the one above, if the file's is that of a run.

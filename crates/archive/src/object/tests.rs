@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
+use etcd_data::bolt_file::BoltFile;
+use etcd_data::bolt_file::write::{Builder, Options};
 use etcd_data::database::{Direction, Next, RevisionRange};
 use etcd_data::{Database, KeyValue, LeaseId, RevKey, Revision, Tables};
 use rand::rngs::StdRng;
@@ -184,6 +186,31 @@ fn a_full_may_be_empty_and_a_delta_may_not() {
     check(&open(&out, &[]).unwrap(), &[]);
     let refused = writer(Kind::Delta).finish(&closing(), None);
     assert!(matches!(refused, Err(WriteError::Gap { .. })), "{refused:?}");
+}
+
+#[test]
+fn a_full_that_would_lose_something_is_not_made() {
+    // A bucket's header, and the leaf inside the value.
+    let mut inner = [0; 32];
+    inner[24] = 2;
+    let mut bytes = Vec::new();
+    let mut builder = Builder::create(&mut bytes, Options::default()).unwrap();
+    let mut bucket = builder.bucket(b"quotas").unwrap();
+    bucket.push(b"inner", &inner).unwrap();
+    bucket.finish().unwrap();
+    builder.finish().unwrap();
+    // The element that stands for the pair: flags, then where it is, and the lengths of key and value.
+    let element: Vec<u8> = [0, 16, 5, 32].into_iter().flat_map(u32::to_le_bytes).collect();
+    let at = bytes.windows(element.len()).position(|bytes| bytes == element).unwrap();
+    bytes[at] = 1;
+    let tables = Tables::read(&BoltFile::open(Arc::new(bytes)).unwrap()).unwrap();
+
+    let full = ObjectWriter::create(Vec::new(), header(Kind::Full, 0, 1), None, small()).unwrap();
+    let refused = full.finish(&closing(), Some(&tables)).unwrap_err();
+    assert!(matches!(refused, WriteError::Uncarried(_)), "{refused}");
+    let told = "it cannot have all that the database has: \
+                bucket quotas: it holds a bucket, inner, which cannot be carried along";
+    assert_eq!(crate::error::in_one_line(&refused), told);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use etcd_data::tables::Uncarried;
 use etcd_data::{RevKey, Revision, Tables};
 use sha2::{Digest, Sha256};
 
@@ -100,6 +101,9 @@ pub enum WriteError {
         /// What is wrong with it.
         what: &'static str,
     },
+    /// The tables have what a full cannot.
+    #[error("it cannot have all that the database has")]
+    Uncarried(#[from] Uncarried),
     /// A chunk of another object could not be had.
     #[error("taking over a chunk of another object")]
     Source(#[from] ObjectError),
@@ -268,8 +272,9 @@ impl<W: Write> ObjectWriter<W> {
         Ok(())
     }
 
-    /// Ends the object with what is told of the cluster. A full has the `tables` too.
+    /// Ends the object with what is told of the cluster. A full has the `tables` too: all that is in them, or it is refused.
     pub fn finish(mut self, closing: &Closing, tables: Option<&Tables>) -> Result<Written, WriteError> {
+        tables.map_or(Ok(()), Tables::refuse_uncarried)?;
         self.finish_records()?;
         let mut packer = Packer::new(self.settings.levels.literal)?;
         if let Some(tables) = tables {

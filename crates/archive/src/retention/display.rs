@@ -77,7 +77,7 @@ impl fmt::Display for Block {
             Self::NothingProven => f.write_str("as nothing in the archive is proven"),
             Self::RetainedUntil(until) => write!(f, "as the store keeps it until {until}"),
             Self::LegalHold => f.write_str("as somebody holds it"),
-            Self::Unsure => f.write_str("as nothing shows that it is damaged"),
+            Self::Unsure => f.write_str("as nothing shows that it is of no use for good"),
             Self::Grace { until } => write!(f, "as it is too young until {until}"),
         }
     }

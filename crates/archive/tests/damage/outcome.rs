@@ -1,5 +1,8 @@
 //! What somebody who works with a damaged archive meets.
 
+mod pruned;
+
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeSet;
 use std::error::Error as StdError;
 use std::ops::ControlFlow;
@@ -9,23 +12,25 @@ use std::sync::Arc;
 
 use archive::agree::Agreed;
 use archive::archive::{Archive, Which};
-use archive::check::{CheckPlan, Checking, Choice};
-use archive::fence::Reigns;
+use archive::check::{CheckPlan, Checking, Choice, Report};
+use archive::encryption::{Keyring, Recipient};
 use archive::merge_plan::{Merge, NewFull};
 use archive::name::{DeltaName, FullForm, FullName, Name};
-use archive::object::{Wanted as WantedKeys, read_header};
+use archive::object::Wanted as WantedKeys;
 use archive::opened::OpenPoint;
 use archive::plan::{Known, Part, Remark, Target, Wanted};
 use archive::point::At;
 use archive::publish::Writing;
-use archive::retention::{Ground, Rule};
-use archive::{Entry, Form, Header, Layout, Object, ObjectKind, Policy, RestorePlan, RetentionPlan};
+use archive::sealing::NoKeys;
+use archive::unlock::Unlocking;
+use archive::{Entry, Form, Object, RestorePlan};
 use etcd_data::database::RevisionRange;
 use etcd_data::export::{Against, export};
 use etcd_data::hash::{HashKv, hash_kv};
 use etcd_data::live::{self, Keys};
 use etcd_data::restore::RestoreError;
 use etcd_data::{Database, Revision};
+use jiff::Timestamp;
 use store::{Key, Store};
 use tokio::runtime::Handle;
 
@@ -33,24 +38,55 @@ use crate::kinds::Damage;
 use crate::sound::{Subject, store_of};
 use crate::world::moment;
 
-pub(crate) const OPERATIONS: [&str; 7] = ["restore", "latest", "get", "verify", "merge", "make_full", "prune"];
+use pruned::Before;
+
+pub(crate) const OPERATIONS: [&str; 8] =
+    ["restore", "latest", "get", "verify", "merge", "make_full", "prune", "verify and prune"];
 
 /// A damaged archive, and what is true.
 pub(crate) struct Case<'a> {
-    pub(crate) subject: &'a Subject,
-    pub(crate) damage: &'a Damage,
-    pub(crate) handle: &'a Handle,
-    pub(crate) scratch: &'a Path,
+    subject: &'a Subject,
+    damage: &'a Damage,
+    handle: &'a Handle,
+    scratch: &'a Path,
+    /// What could be brought back before it is pruned.
+    before: OnceCell<Result<Before, String>>,
+    /// What opened the lockboxes of the archive that was opened last, if it is encrypted.
+    unlocking: RefCell<Option<Arc<Unlocking>>>,
+}
+
+/// A point that was built.
+struct Rebuilt {
+    agreed: Agreed,
+    revision: Revision,
+    hash: HashKv,
 }
 
 /// What an operation came to, in a word or two.
 type Outcome = Result<String, String>;
 
+/// What is built of a point, in a folder.
+type Build = fn(&OpenPoint, &Path) -> Result<HashKv, RestoreError>;
+
+impl<'a> Case<'a> {
+    pub(crate) fn new(subject: &'a Subject, damage: &'a Damage, handle: &'a Handle, scratch: &'a Path) -> Self {
+        Self { subject, damage, handle, scratch, before: OnceCell::new(), unlocking: RefCell::new(None) }
+    }
+}
+
 impl Case<'_> {
     /// What each operation comes to.
     pub(crate) fn outcomes(&self) -> Vec<String> {
-        let operations: [fn(&Self) -> Outcome; 7] =
-            [Self::restore, Self::latest, Self::get, Self::verify, Self::merge, Self::make_full, Self::prune];
+        let operations: [fn(&Self) -> Outcome; OPERATIONS.len()] = [
+            Self::restore,
+            Self::latest,
+            Self::get,
+            Self::verify,
+            Self::merge,
+            Self::make_full,
+            Self::prune,
+            Self::verify_and_prune,
+        ];
         let outcome = |operation: &fn(&Self) -> Outcome| {
             let done = catch_unwind(AssertUnwindSafe(|| operation(self)));
             done.unwrap_or_else(|_| Ok("PANIC".into())).unwrap_or_else(|refused| refused)
@@ -63,9 +99,18 @@ impl Case<'_> {
     }
 
     fn open(&self, store: &Arc<dyn Store>) -> Result<Archive, String> {
-        let keys = self.subject.keys.clone();
-        let archive = Archive::open(Arc::clone(store), self.handle.clone(), &Which::default(), keys);
-        archive.map_err(|error| self.refused(error.kind(), &error))
+        let opened = Archive::open(Arc::clone(store), self.handle.clone(), &Which::default(), Arc::new(NoKeys));
+        opened.map(|archive| self.unlocked(archive)).map_err(|error| self.refused(error.kind(), &error))
+    }
+
+    /// With what somebody has who may read it.
+    fn unlocked(&self, mut archive: Archive) -> Archive {
+        if let Some(file) = &self.subject.key_file {
+            let mut keyring = Keyring::new();
+            keyring.add_recipient(&Recipient::KeyFile(file.clone()));
+            *self.unlocking.borrow_mut() = Some(archive.unlock_with(Arc::new(keyring)));
+        }
+        archive
     }
 
     fn at(&self) -> At {
@@ -83,13 +128,12 @@ impl Case<'_> {
         self.restored(&self.open(&self.store())?, &At::Latest, read_all)
     }
 
+    fn restored(&self, archive: &Archive, at: &At, build: Build) -> Outcome {
+        self.rebuilt(archive, at, build).map(|rebuilt| self.judged(&rebuilt))
+    }
+
     /// Restores as the program does: what only reading shows is gone around.
-    fn restored(
-        &self,
-        archive: &Archive,
-        at: &At,
-        build: fn(&OpenPoint, &Path) -> Result<HashKv, RestoreError>,
-    ) -> Outcome {
+    fn rebuilt(&self, archive: &Archive, at: &At, build: Build) -> Result<Rebuilt, String> {
         let mut set_aside = Vec::new();
         loop {
             let agreed = archive.agree_without(&Wanted::default(), at, self.scratch, set_aside);
@@ -98,7 +142,7 @@ impl Case<'_> {
                 archive.open_whole(&agreed, self.scratch).map_err(|error| self.refused(error.kind(), &error))?;
             let folder = tempfile::tempdir_in(self.scratch).unwrap();
             let error = match build(&point, folder.path()) {
-                Ok(built) => return Ok(self.judged(&agreed, point.revision, built.compact_revision, built.hash)),
+                Ok(hash) => return Ok(Rebuilt { revision: point.revision, hash, agreed }),
                 Err(error) => error,
             };
             let Some(culprit) = agreed.culprit(&error) else { return Err(self.refused(error.kind(), &error)) };
@@ -140,17 +184,22 @@ impl Case<'_> {
     }
 
     /// Compares a point with the truth.
-    fn judged(&self, agreed: &Agreed, revision: Revision, compact: Option<Revision>, hash: u32) -> String {
-        // What leads to an earlier revision may have been compacted less.
-        let truth = self.subject.truth_at(revision, self.handle, self.scratch);
-        let truth = truth.and_then(|truth| hash_kv(&truth, Some(revision), compact).ok());
+    fn judged(&self, rebuilt: &Rebuilt) -> String {
+        let Rebuilt { agreed, revision, .. } = rebuilt;
         let is_told = agreed.plan.remarks.iter().any(|remark| matches!(remark, Remark::HoleBeyond(_)));
-        match truth {
-            Some(truth) if truth.hash == hash && revision.0 >= self.subject.revision => self.exact(agreed),
-            Some(truth) if truth.hash == hash && (is_told || !agreed.set_aside.is_empty()) => "less, told".into(),
-            Some(truth) if truth.hash == hash => "less".into(),
-            _ => "WRONG".into(),
+        match self.is_true(rebuilt) {
+            true if revision.0 >= self.subject.revision => self.exact(agreed),
+            true if is_told || !agreed.set_aside.is_empty() => "less, told".into(),
+            true => "less".into(),
+            false => "WRONG".into(),
         }
+    }
+
+    fn is_true(&self, Rebuilt { revision, hash, .. }: &Rebuilt) -> bool {
+        let truth = self.subject.truth_at(*revision, self.handle, self.scratch);
+        // What leads to an earlier revision may have been compacted less.
+        let truth = truth.and_then(|truth| hash_kv(&truth, Some(*revision), hash.compact_revision).ok());
+        truth.is_some_and(|truth| truth.hash == hash.hash)
     }
 
     fn exact(&self, agreed: &Agreed) -> String {
@@ -163,14 +212,9 @@ impl Case<'_> {
 
     /// Checks everything, as somebody does who looks for what is wrong.
     fn verify(&self) -> Outcome {
-        let (store, keys) = (self.store(), self.subject.keys.clone());
-        let opened = Archive::open_damaged(store, self.handle.clone(), &Which::default(), keys);
+        let opened = Archive::open_damaged(self.store(), self.handle.clone(), &Which::default(), Arc::new(NoKeys));
         let (archive, unknown) = opened.map_err(|error| self.refused(error.kind(), &error))?;
-        let recorded = archive.proven().map_err(|error| self.refused(error.kind(), &error))?;
-        let plan = CheckPlan::choose(archive.catalogue(), &Choice::default());
-        let (scratch, record) = (self.scratch, None);
-        let checking = Checking { recorded: &recorded, anchors: None, scratch, record, tell: &|_, _| {} };
-        let report = archive.check(&plan, &checking).map_err(|error| self.refused(error.kind(), &error))?;
+        let report = self.check(&self.unlocked(archive), None)?;
         let wrong = report.objects.iter().filter(|object| object.is_wrong()).map(|object| object.entry.key.to_string());
         let others = report.others.iter().filter(|(_, finding)| !finding.is_note()).map(|(place, _)| place.clone());
         let wrong: Vec<String> = wrong.chain(others).collect();
@@ -178,13 +222,25 @@ impl Case<'_> {
             || wrong.iter().any(|place| self.damage.named.iter().any(|named| place.contains(named.as_str())));
         let is_checked = report.objects.iter().any(|object| self.damage.named.contains(&object.entry.key.to_string()));
         // What wraps a snapshot of another system has bytes that nothing hangs on.
-        let must_show = self.damage.what.ends_with("flipped") && is_checked && self.subject.is_ours;
-        Ok(match wrong.is_empty() {
-            _ if unknown.is_some() || is_named() => "found".into(),
-            false => "found, unnamed".into(),
-            true if must_show => "MISSED".into(),
-            true => "sound".into(),
-        })
+        // And a note says who wrote it and when, which nobody compares with anything.
+        let must_show =
+            self.damage.what.ends_with("flipped") && is_checked && self.subject.is_ours && self.subject.what != "note";
+        match (wrong.is_empty(), report.unreached().next()) {
+            _ if unknown.is_some() || is_named() => Ok("found".into()),
+            (false, _) => Ok("found, unnamed".into()),
+            // Without its key nobody can look into it.
+            (true, Some((_, error))) => Err(self.refused(error.kind(), error)),
+            (true, None) if must_show => Ok("MISSED".into()),
+            (true, None) => Ok("sound".into()),
+        }
+    }
+
+    /// Checks all that is there, and records what is found if it is told when that is.
+    fn check(&self, archive: &Archive, record: Option<Timestamp>) -> Result<Report, String> {
+        let recorded = archive.proven().map_err(|error| self.refused(error.kind(), &error))?;
+        let plan = CheckPlan::choose(archive.catalogue(), &Choice::default());
+        let checking = Checking { recorded: &recorded, anchors: None, scratch: self.scratch, record, tell: &|_, _| {} };
+        archive.check(&plan, &checking).map_err(|error| self.refused(error.kind(), &error))
     }
 
     /// Merges the object with its neighbour.
@@ -241,117 +297,27 @@ impl Case<'_> {
         Ok(if found == expected { "exact".into() } else { "WRONG".into() })
     }
 
-    /// Proves what can be proven, and deletes what one full, the newest that is proven, makes unnecessary.
-    fn prune(&self) -> Outcome {
-        let store = self.store();
-        let archive = self.open(&store)?;
-        if archive.catalogue().layout != Layout::Refloat {
-            return Ok("-".into());
-        }
-        let before = self.restored(&archive, &self.at(), read_all);
-        // Whoever prunes looks first how the newest point is reached, and what is of no use for that.
-        let mut known = self.known(&archive);
-        if let Ok(agreed) = archive.agree(&Wanted::default(), &At::Latest, self.scratch) {
-            known.without.extend(agreed.set_aside.into_iter().map(|(key, _)| key));
-        }
-        let is_sound = |entry: &&Entry| !known.without.contains(&entry.key) && self.is_sound(&archive, entry);
-        let proven = archive.catalogue().entries().filter(is_sound).map(|entry| entry.key.clone()).collect();
-        let ground = Ground { proven, known, ..Ground::default() };
-        let policy = Policy { rules: vec![Rule::Number(1)], ..Policy::default() };
-        let plan = RetentionPlan::choose(archive.catalogue(), &policy, &ground, moment(1_000_000));
-        let gone: Vec<Key> = plan.deletions().cloned().collect();
-        for result in self.handle.block_on(store.delete(&gone)) {
-            result.unwrap();
-        }
-        let after = self.restored(&self.open(&store)?, &self.at(), read_all);
-        let was_there = before.as_ref().is_ok_and(|before| before.starts_with("exact"));
-        Ok(match after {
-            Ok(after) if after.starts_with("exact") => format!("{} gone, still there", gone.len()),
-            _ if was_there => "LOST".into(),
-            _ => format!("{} gone, was not there", gone.len()),
-        })
-    }
-
-    /// What the headers tell: which objects are in their place, and whose writer was allowed to write what.
-    fn known(&self, archive: &Archive) -> Known {
-        let mut known = Known::default();
-        let mut headers = Vec::new();
-        for entry in archive.catalogue().entries() {
-            let is_ours = matches!(entry.form, Form::Full(FullForm::Logical) | Form::Delta { .. });
-            let bytes = self.handle.block_on(archive.store().get(&entry.key, 0..1 << 30)).unwrap_or_default();
-            match read_header(&bytes) {
-                Ok(header) if self.is_in_place(archive, entry, &header) => headers.push((entry.key.clone(), header)),
-                _ if is_ours => {
-                    known.without.insert(entry.key.clone());
-                }
-                _ => {}
-            }
-        }
-        let reigns = Reigns::of(headers.iter().map(|(_, header)| header));
-        for (key, header) in &headers {
-            match reigns.authority(header) {
-                None => {
-                    known.without.insert(key.clone());
-                }
-                Some(range) => {
-                    known.counts_until.insert(key.clone(), range.to);
-                }
-            }
-        }
-        known
-    }
-
-    fn is_in_place(&self, archive: &Archive, entry: &Entry, header: &Header) -> bool {
-        let kind = if entry.is_full() { ObjectKind::Full } else { ObjectKind::Delta };
-        (Some(&header.cluster), Some(&header.lineage)) == (archive.cluster(), entry.lineage.as_ref())
-            && header.kind == kind
-            && Some(header.to) == entry.to
-            && entry.changes().is_none_or(|range| range == header.revisions())
-    }
-
-    /// Whether all of an object reads, and is what it says.
-    fn is_sound(&self, archive: &Archive, entry: &Entry) -> bool {
-        let wanted = Wanted { lineage: None, target: Target::Name(entry.key.to_string()) };
-        let bytes = self.handle.block_on(archive.store().get(&entry.key, 0..1 << 30)).unwrap_or_default();
-        match entry.form {
-            Form::Full(FullForm::Logical) | Form::Delta { .. } => {
-                let Ok(object) = Object::open("", Arc::new(bytes), &*self.subject.keys) else { return false };
-                let records = object.chunks().all(|(range, records)| {
-                    let database = Database::empty(Default::default()).followed_by(range, records);
-                    let read =
-                        database.visit(RevisionRange::ALL, |_| Ok::<_, etcd_data::Error>(ControlFlow::Continue(())));
-                    read.is_ok()
-                });
-                records
-                    && object.verify_digest().is_ok_and(|is_it| is_it)
-                    && object.tables().is_ok()
-                    && object.closing().is_ok()
-            }
-            _ => {
-                let Ok(agreed) = archive.agree(&wanted, &At::Name(entry.key.to_string()), self.scratch) else {
-                    return false;
-                };
-                // Another way to the same revision says nothing of this object.
-                if !agreed.set_aside.is_empty() {
-                    return false;
-                }
-                let Ok(point) = archive.open_whole(&agreed, self.scratch) else { return false };
-                read_all(&point, self.scratch).is_ok()
-            }
-        }
-    }
-
     /// A refusal: its kind, and whether it names the object.
     fn refused(&self, kind: etcd_data::Kind, error: &(dyn StdError + 'static)) -> String {
-        let mut text = format!("{error} {error:?}");
-        let mut next = error.source();
-        while let Some(cause) = next {
-            text += &format!(" {cause} {cause:?}");
-            next = cause.source();
+        let mut text = told(error);
+        // Whoever lacks a key is told why.
+        if let Some(refused) = self.unlocking.borrow().as_ref().and_then(|unlocking| unlocking.refused()) {
+            text += &told(&*refused);
         }
         let is_named = self.damage.named.iter().any(|named| text.contains(named.as_str()));
         format!("{kind:?}{}", if is_named { "" } else { ", unnamed" })
     }
+}
+
+/// An error and what caused it, with everything that it names.
+fn told(error: &(dyn StdError + 'static)) -> String {
+    let mut text = format!("{error} {error:?}");
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text += &format!(" {cause} {cause:?}");
+        next = cause.source();
+    }
+    text
 }
 
 /// Reads all of a point.
@@ -391,8 +357,9 @@ pub(crate) fn class(outcome: &str) -> &'static str {
         "-" => "nothing to do",
         "found" | "found, unnamed" => "found",
         "sound" => "sound",
-        outcome if outcome.contains("gone") => "pruned without loss",
-        "WRONG" | "PANIC" | "LOST" | "MISSED" => "FORBIDDEN",
+        "WRONG" | "PANIC" | "MISSED" => "FORBIDDEN",
+        outcome if outcome.starts_with("LOST") || outcome.starts_with("UNTOLD") => "FORBIDDEN",
+        outcome if outcome.ends_with("points left") => "pruned without loss",
         outcome if outcome.ends_with("unnamed") => "refused, unnamed",
         _ => "refused and named",
     }

@@ -10,6 +10,7 @@ use archive::about::{ClusterNote, LineageNote};
 use archive::archive::{Archive, Which};
 use archive::closing::{Closing, Moment};
 use archive::encryption::{ArchiveKey, KeyId, Lockbox, WritingKey};
+use archive::fence::{Claim, Instance};
 use archive::header::{FORMAT, Link, PROGRAM};
 use archive::name::{DeltaName, FullForm, FullName, Name};
 use archive::object::WriteSettings;
@@ -139,6 +140,25 @@ impl World {
         self.runtime.block_on(self.store.put(&place, lockbox.to_bytes().into(), &Put::if_absent())).unwrap();
         self.key = Some(key.clone());
         self.archive_key = Some(key);
+    }
+
+    /// Writes to `store` that `epoch` is the last that was handed out.
+    pub(crate) fn hand_out(&self, store: &Arc<dyn Store>, epoch: u64) {
+        let claim = Claim {
+            format: FORMAT,
+            cluster: self.cluster.clone(),
+            epoch: Epoch(epoch),
+            holder: "somebody".into(),
+            serves: None,
+            instance: Instance(1),
+            number: 1,
+            lasts_ms: 30_000,
+            is_released: true,
+            renewed: moment(0),
+            program: PROGRAM.into(),
+        };
+        let key = Key::parse(format!("prod/{}", Name::Writer)).unwrap();
+        self.runtime.block_on(store.put(&key, claim.to_bytes().into(), &Put::default())).unwrap();
     }
 
     pub(crate) fn open(&self) -> Archive {

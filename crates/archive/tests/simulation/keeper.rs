@@ -7,14 +7,16 @@ use std::sync::Arc;
 use archive::archive::Archive;
 use archive::merge_plan::{Merge, NewFull};
 use archive::name::{Name, ProofName};
-use archive::proof::{Evidence, Item, Level, ObjectDigest, Proof};
-use archive::retention::Ground;
+use archive::proof::{Evidence, Item, ObjectDigest, Proof};
+use archive::prune::{Gone, PrunePlan};
+use archive::retention::{Decision, Reason, Verdict};
 use archive::sealing::NoKeys;
-use archive::{Error, LineageId, Object, RetentionPlan};
+use archive::{Error, LineageId, Object};
 use etcd_data::database::RevisionRange;
 use etcd_data::{Database, Kind, Tables};
+use jiff::Timestamp;
 use rand::Rng;
-use store::{Key, Put};
+use store::Put;
 
 use crate::world::{Post, World, cluster, writing};
 
@@ -26,7 +28,7 @@ pub(crate) struct Keeper {
 /// What is left of what it has planned.
 enum Job {
     Merging { archive: Box<Archive>, merges: VecDeque<Merge>, full: Option<Box<NewFull>> },
-    Retiring(VecDeque<Key>),
+    Pruning { archive: Box<Archive>, plan: Box<PrunePlan>, planned: Timestamp },
 }
 
 impl Keeper {
@@ -46,7 +48,7 @@ impl Keeper {
     pub(crate) fn turn(&mut self, world: &mut World) {
         let done = match self.job.take() {
             Some(Job::Merging { archive, merges, full }) => self.merge(world, archive, merges, full),
-            Some(Job::Retiring(keys)) => self.retire(world, keys),
+            Some(Job::Pruning { archive, plan, planned }) => prune(world, &archive, &plan, planned),
             None => self.begin(world),
         };
         if let Err(error) = done {
@@ -75,7 +77,7 @@ impl Keeper {
                 Ok(())
             }
             1 => self.prove(world, &archive),
-            _ => self.plan_to_retire(world, &archive),
+            _ => self.plan_to_prune(world, archive),
         }
     }
 
@@ -137,42 +139,40 @@ impl Keeper {
         Ok(())
     }
 
-    fn plan_to_retire(&mut self, world: &mut World, archive: &Archive) -> Result<(), Error> {
-        let known = archive.known_by_headers()?;
+    /// Plans as the program does. It is carried out when it is this one's turn again.
+    fn plan_to_prune(&mut self, world: &mut World, archive: Archive) -> Result<(), Error> {
         let recorded = archive.proven()?;
         assert!(recorded.set_aside.is_empty() || !recorded.set_aside.iter().any(|(_, why)| why.contains("damaged")));
-        let proven = archive.proven_objects(&recorded.proven, Level::Sound)?;
-        let proven = proven.into_keys().filter(|key| !known.without.contains(key)).collect();
-        let ground = Ground { known, proven, ..Ground::default() };
-        let plan = RetentionPlan::choose(archive.catalogue(), &world.policy, &ground, world.now());
-        let fulls = archive.catalogue().histories.iter().flat_map(|history| history.fulls());
-        let newest = fulls.filter(|full| ground.proven.contains(&full.key)).filter_map(|full| full.to).max();
-        let keys: VecDeque<Key> = plan.deletions().cloned().collect();
-        if !keys.is_empty() {
-            world.floor = world.floor.max(newest.map_or(0, |newest| newest.0));
+        let planned = world.now();
+        let plan = archive.plan_prune(&world.policy, planned, &world.scratch)?;
+        if plan.retention.deletions().next().is_none() && plan.uploads.is_empty() {
+            return Ok(());
+        }
+        if plan.retention.deletions().next().is_some() {
+            world.floor = world.floor.max(floor(&plan));
             world.told.prunes += 1;
-            self.job = Some(Job::Retiring(keys));
         }
+        self.job = Some(Job::Pruning { archive: Box::new(archive), plan: Box::new(plan), planned });
         Ok(())
     }
+}
 
-    fn retire(&mut self, world: &mut World, mut keys: VecDeque<Key>) -> Result<(), Error> {
-        let count = world.random.random_range(1..5).min(keys.len());
-        let some: Vec<Key> = keys.iter().take(count).cloned().collect();
-        let results = world.runtime.block_on(self.post.store.delete(&some));
-        for result in results {
-            // In order: what comes next goes only when this has gone.
-            if result.is_err() {
-                break;
-            }
-            world.told.deletions += 1;
-            keys.pop_front();
-        }
-        if !keys.is_empty() {
-            self.job = Some(Job::Retiring(keys));
-        }
-        Ok(())
-    }
+/// The newest proven full, as far as `plan` goes: what comes before may be let go.
+fn floor(plan: &PrunePlan) -> i64 {
+    let is_needed = |decision: &&Decision| match &decision.verdict {
+        Verdict::Keep(reasons) => reasons.contains(&Reason::NewestProven),
+        _ => false,
+    };
+    let fulls = plan.retention.decisions.iter().filter(|decision| decision.entry.is_full());
+    fulls.filter(is_needed).filter_map(|decision| decision.entry.to).max().map_or(0, |newest| newest.0)
+}
+
+/// Carries out a plan as the program does, though others may have gone on since.
+fn prune(world: &mut World, archive: &Archive, plan: &PrunePlan, planned: Timestamp) -> Result<(), Error> {
+    let pruned = archive.prune(plan, &world.policy, planned)?;
+    let gone = pruned.objects.iter().filter(|(_, gone)| matches!(gone, Gone::Deleted));
+    world.told.deletions += gone.count() as u64;
+    Ok(())
 }
 
 fn count_records(object: &Object) -> u64 {

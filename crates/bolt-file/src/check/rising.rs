@@ -71,7 +71,8 @@ impl Rising {
             if self.next >= self.fetched {
                 self.fetch(end)?;
             }
-            let after = page.0 + u64::from(self.reader.header(page)?.overflow) + 1;
+            let header = self.reader.header(page)?;
+            let after = page.0 + u64::from(header.overflow) + 1;
             if after > end {
                 // The rest of it is to come.
                 return Ok(());
@@ -79,7 +80,7 @@ impl Rising {
             if after > self.fetched {
                 self.fetch(end)?;
             }
-            let (header, bytes) = self.reader.run(page)?;
+            let bytes = self.reader.run_of(header)?;
             self.trees.add(header, bytes, self.page_size, see)?;
             self.next = after;
         }

@@ -32,7 +32,7 @@ pub(crate) fn exercise(bytes: Vec<u8>) -> Option<Report> {
 }
 
 /// Whether `file` is one that could have been written from its leaves up.
-fn rises(file: &BoltFile) -> bool {
+pub(crate) fn rises(file: &BoltFile) -> bool {
     let layout = file.layout();
     let mut rising = Rising::new(Arc::clone(file.storage()), layout.page_size);
     let bytes = file.used_bytes().min(layout.file_bytes);

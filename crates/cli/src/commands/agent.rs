@@ -24,6 +24,7 @@ use jiff::SignedDuration;
 use tokio::sync::watch;
 
 use crate::also_args::AlsoArgs;
+use crate::beforehand::{require_nothing_wrong, require_own_archive};
 use crate::care_args::CareArgs;
 use crate::commands::launch::launcher;
 use crate::drill_failure::etcd_failure;
@@ -135,9 +136,18 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let spools = args.follow.spool.clone().or(beside).unwrap_or_else(usual_spools);
     let runtime = runtime()?;
     let done = runtime.block_on(async {
-        let home = args.home.find_or_recall(&args.archive, &spools).await?;
+        let site = args.home.site(&args.archive)?;
+        // The etcd of a member that is to be prepared does not run yet, and what stands in its way is told by its start.
+        let runs = member.is_none();
+        if runs {
+            require_nothing_wrong(&args.etcd.endpoints, &access).await?;
+        }
+        let home = HomeArgs::find_or_recall(site, &args.archive, &spools).await?;
         let others = args.also.others(&args.archive, &args.home.store, &home, schedule.as_ref())?;
         let live = Arc::new(Etcd::at(args.etcd.endpoints.clone(), access.clone()));
+        if runs {
+            require_own_archive(Arc::clone(&live) as _, &home, args.home.replaces).await?;
+        }
         let (prepared, how) = watch::channel(Prepared::default());
         let settings = Settings {
             name: args.name.clone().unwrap_or_else(|| holder("agent")),

@@ -8,6 +8,7 @@ use agent::follow::etcd::Etcd;
 use archive::proof::Level;
 use etcd_data::Kind;
 
+use crate::beforehand::require_answer;
 use crate::duration::parse_wait;
 use crate::etcd_args::EtcdArgs;
 use crate::exit::Exit;
@@ -73,8 +74,10 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let runtime = runtime()?;
     let reading = Reading::begin("backing up", 0);
     let (place, cluster, left_out, backup) = runtime.block_on(async {
+        let site = args.home.site(&args.archive)?;
+        require_answer(&args.etcd.endpoints, &access).await?;
         let live = Arc::new(Etcd::at(args.etcd.endpoints.clone(), access));
-        let home = args.home.find(&args.archive).await?;
+        let home = HomeArgs::find(site, &args.archive).await?;
         let (place, cluster) = (home.store.place().to_owned(), home.cluster.name.clone());
         let left_out = home.left_out();
         let replaces = args.home.replaces;

@@ -26,7 +26,8 @@ use crate::ui::{Format, FormatArgs, Ui};
 
 /// Writes the value of a key
 ///
-/// To a pipe or a file goes exactly the value. A terminal is shown text as text, and is told what anything else is.
+/// To a pipe or a file goes exactly the value. A terminal is shown text as text, and is told what anything else is; what
+/// Kubernetes encrypted never goes there, in JSON neither.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -50,9 +51,9 @@ documented! {
         pub key: String,
         /// The key, exactly, in base64.
         pub key_base64: String,
-        /// The value in base64.
-        pub value: String,
-        /// The value as text, if it is UTF-8.
+        /// The value in base64; null on a terminal if it is encrypted.
+        pub value: Option<String>,
+        /// The value as text, if it is UTF-8 and not encrypted.
         pub value_text: Option<String>,
         /// What the value is: `text`, `kubernetes_protobuf`, `encrypted` or `binary`.
         pub content: &'static str,
@@ -101,6 +102,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let found = found.ok_or_else(|| absence(&source, &args.key.0))?;
     drop(reading);
     match args.format.format {
+        Format::Json if ui.to_terminal => ui.json(&Found::of(&found).for_terminal())?,
         Format::Json => ui.json(&Found::of(&found))?,
         Format::Text if ui.to_terminal => show(ui, &found.value, args.raw)?,
         Format::Text => ui.out().write_all(&found.value)?,
@@ -161,11 +163,12 @@ impl Found {
             }
             Content::Text(_) | Content::Binary => {}
         }
+        let is_clear = encryption.is_none();
         Self {
             key: String::from_utf8_lossy(&found.key).into_owned(),
             key_base64: BASE64_STANDARD.encode(&found.key),
-            value: BASE64_STANDARD.encode(&found.value),
-            value_text: std::str::from_utf8(&found.value).ok().map(String::from),
+            value: Some(BASE64_STANDARD.encode(&found.value)),
+            value_text: std::str::from_utf8(&found.value).ok().filter(|_| is_clear).map(String::from),
             content: content.name(),
             object,
             encryption,
@@ -174,5 +177,37 @@ impl Found {
             version: found.version,
             lease: found.lease.0,
         }
+    }
+
+    /// The same without what is encrypted: what it is, is told.
+    fn for_terminal(self) -> Self {
+        if self.encryption.is_some() { Self { value: None, ..self } } else { self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use etcd_data::KeyValue;
+
+    use super::*;
+
+    fn found(value: &[u8]) -> Found {
+        Found::of(&KeyValue { key: b"/registry/secrets/a/b", value, ..KeyValue::default() }.to_owned())
+    }
+
+    #[test]
+    fn a_program_gets_what_is_encrypted_and_a_terminal_is_told_how() {
+        let encrypted = found(b"k8s:enc:aescbc:v1:key-2:abc");
+        assert_eq!(encrypted.value.as_deref(), Some("azhzOmVuYzphZXNjYmM6djE6a2V5LTI6YWJj"));
+        assert_eq!((encrypted.content, &encrypted.value_text), ("encrypted", &None));
+        let shown = encrypted.for_terminal();
+        assert_eq!(shown.value, None);
+        assert_eq!(shown.encryption.map(|how| (how.provider, how.key_name)), Some(("aescbc".into(), "key-2".into())));
+    }
+
+    #[test]
+    fn a_terminal_gets_everything_else_in_json() {
+        let text = found(b"abc").for_terminal();
+        assert_eq!((text.value.as_deref(), text.value_text.as_deref()), (Some("YWJj"), Some("abc")));
     }
 }

@@ -4,7 +4,7 @@ use archive::object::Wanted;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use etcd_data::live::{Keys, LiveKeys};
-use etcd_data::{KeyValue, RevKey};
+use etcd_data::{KeyValue, Kind, RevKey};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -86,6 +86,7 @@ fn list_json<'k>(ui: &mut Ui, source: &Opened, keys: impl Iterator<Item = (&'k [
     for (_, at) in keys {
         list.push(&with_record(source, at, |found| Listed::of(&found))?)?;
     }
+    source.require_unchanged()?;
     list.finish()
 }
 
@@ -97,6 +98,7 @@ fn list_long<'k>(ui: &mut Ui, source: &Opened, keys: impl Iterator<Item = (&'k [
             [revision, version, size, lease, Quoted(key).to_string()]
         })?);
     }
+    source.require_unchanged()?;
     ui.line(table)
 }
 
@@ -106,12 +108,21 @@ pub fn columns(found: &KeyValue<'_>) -> [String; 4] {
     [found.mod_revision.to_string(), found.version.to_string(), found.value.len().to_string(), lease]
 }
 
-/// Shows `read` the record at `at`, which the source said there is.
+/// Shows `read` the record at `at`, which the source said there is. One that is not there is an error: without its bytes it
+/// would look like a record of the empty key.
 pub fn with_record<T>(source: &Opened, at: RevKey, read: impl FnOnce(KeyValue<'_>) -> T) -> Result<T, Failure> {
     let broken = |error| damaged(&source.shown, &error);
-    let value = source.database.record(at).map_err(broken)?.unwrap_or_default();
+    let Some(value) = source.database.record(at).map_err(broken)? else {
+        source.require_unchanged()?;
+        return Err(lost(&source.shown, at));
+    };
     let record = etcd_data::database::Record { at, value: &value };
     Ok(read(record.key_value().map_err(broken)?))
+}
+
+fn lost(shown: &str, at: RevKey) -> Failure {
+    Failure::new(Kind::Corrupt, format!("{shown} is damaged: record {at} was seen in it, and is not found by its key"))
+        .hint(format!("`refloat verify {shown}` lists everything that is wrong with it"))
 }
 
 impl Listed {
@@ -125,5 +136,31 @@ impl Listed {
             size_bytes: found.value.len(),
             lease: found.lease.0,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use etcd_data::container::Container;
+    use etcd_data::source::SourceKind;
+    use etcd_data::{Database, Revision, Tables};
+
+    use super::*;
+    use crate::opened::{LocalFile, What};
+
+    #[test]
+    fn a_record_that_is_not_there_is_not_one_of_the_empty_key() {
+        let file = LocalFile {
+            path: "db".into(),
+            kind: SourceKind::Database,
+            container: Container::Plain,
+            size_bytes: 0,
+            data_dir: None,
+        };
+        let database = Database::empty(Tables::default());
+        let source = Opened { shown: "db".into(), database, at: None, what: What::File(Box::new(file)) };
+        let at = RevKey { main: Revision(7), sub: 0, tombstone: false };
+        let failure = with_record(&source, at, |found| found.version).unwrap_err();
+        assert!(failure.is_damage(), "{failure:?}");
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use archive::archive::Archive;
 use archive::error::is_its_own;
 use archive::headers::has_header;
+use archive::layout::openshift::without_resources;
 use archive::plan::{FullFacts, Hole, Known, LineagePoints};
 use archive::proof::{Item, Level};
 use archive::proven::ProvenPoint;
@@ -158,6 +159,9 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
         Format::Json => ui.json(&Listing::of(&open.archive, &points, &learned))?,
         Format::Text => show(ui, args, &open.archive, &points, &learned)?,
     }
+    if let Some(note) = note_of_resources(&open.archive) {
+        ui.note(note)?;
+    }
     for (key, why) in &learned.useless_proofs {
         ui.note(format_args!("note: the proof {key} is of no use: {why}"))?;
     }
@@ -274,6 +278,18 @@ impl Learned {
         let header = self.headers.get(&entry.key)?;
         Some(header.encryption.as_ref().map(|encryption| encryption.recipients.clone()))
     }
+}
+
+/// What has to be known of snapshots of OpenShift that are only a part of a backup.
+fn note_of_resources(archive: &Archive) -> Option<String> {
+    let catalogue = archive.catalogue();
+    let without = without_resources(catalogue.entries(), &catalogue.companions);
+    let of = match without.as_slice() {
+        [] => return None,
+        [(_, key)] => format!("{key} is"),
+        several => format!("the static resources of {} snapshots are", several.len()),
+    };
+    Some(format!("note: {of} not there: the keys can be restored, and not the control plane around them"))
 }
 
 fn keep_around(points: &mut LineagePoints<'_>, around: Revision, known: &Known) {

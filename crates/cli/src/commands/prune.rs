@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use archive::error::in_one_line;
 use archive::prune::{Extended, Gone, PrunePlan, Pruned};
 use archive::retention::{Block, Deltas, Generations, Reason, Rule, Verdict};
 use archive::{Layout, Policy};
@@ -25,7 +26,8 @@ use crate::ui::{Format, FormatArgs, Ui};
 ///
 /// Whatever any rule keeps stays, with the deltas that carry it on. Above all rules, the newest point that is proven
 /// stays with all that leads to it and all that came after it, and where nothing is proven nothing is deleted: `verify`
-/// proves. For archives of other systems, what is to stay is read first. Merged deltas and what cannot be used
+/// proves. What is to replace something is read whole first, unless that was done within the last day, as an agent does it
+/// with all that is new; for archives of other systems, all that is to stay is. Merged deltas and what cannot be used
 /// go too, and so do uploads that nobody finished.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -196,6 +198,13 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
             extended = open.archive.extend_retention(&plan, until).map_err(failed)?;
         }
         pruned = open.archive.prune(&plan, &policy, now).map_err(failed)?;
+    }
+    if let Some(error) = &pruned.unrecorded {
+        ui.note(format_args!(
+            "note: what is no longer as it was proven to be is not recorded: {}",
+            in_one_line(error)
+        ))?;
+        ui.exit_so_far = Exit::Findings;
     }
     let report = PruneReport::of(args, &open, &plan, &pruned, &extended);
     show(ui, args, &open, &plan, &report)?;

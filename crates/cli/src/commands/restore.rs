@@ -222,7 +222,7 @@ impl Args {
         let revision = source.revision().unwrap_or(current);
         let is_past = match source.point() {
             None => revision < current,
-            Some(point) => after > 0 && !self.is_newest(point),
+            Some(point) => (after > 0 || point.went_on_unnumbered()) && !self.is_newest(point),
         };
         if !is_past {
             return Ok(Bump::No);

@@ -27,14 +27,17 @@ use etcd_rpc::{Access, Endpoint};
 use tokio::sync::{mpsc, watch};
 
 use crate::also_args::AlsoArgs;
+use crate::beforehand::{require_nothing_wrong, require_own_archive};
 use crate::care_args::CareArgs;
 use crate::commands::agent::{FollowArgs, begin, listen, no_longer, routes};
 use crate::commands::launch::launcher;
+use crate::etcd_args::AccessArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::home_args::HomeArgs;
 use crate::logs::LogArgs;
 use crate::runtime::{holder, runtime, stop_signal};
+use crate::server_args::GuardArgs;
 use crate::settings_file::SettingsArgs;
 use crate::source::{Location, parser};
 use crate::ui::Ui;
@@ -57,6 +60,8 @@ pub struct Args {
     /// Follow an etcd that runs already, and start none; several with commas between
     #[arg(long, value_name = "URL", value_delimiter = ',', conflicts_with_all = ["etcd", "client_port", "peer_port"])]
     endpoints: Vec<Endpoint>,
+    #[command(flatten)]
+    access: AccessArgs,
     /// The port on which etcd serves its clients, on this machine only
     #[arg(long, value_name = "PORT", default_value = "2379")]
     client_port: u16,
@@ -66,6 +71,8 @@ pub struct Args {
     /// Where the page is served
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8379")]
     listen: SocketAddr,
+    #[command(flatten)]
+    guard: GuardArgs,
     #[command(flatten)]
     follow: FollowArgs,
     #[command(flatten)]
@@ -86,22 +93,30 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let _log = args.log.begin()?;
     // What would stop it later is refused before anything is touched.
     let listener = listen(args.listen)?;
+    let page = listener.address().unwrap_or(args.listen);
+    let (endpoints, access, guard) = (args.endpoints()?, args.access()?, args.guard()?);
     let runs_etcd = args.endpoints.is_empty();
     let program = runs_etcd.then(|| args.program()).transpose()?;
+    let runtime = runtime()?;
+    if !runs_etcd {
+        runtime.block_on(require_nothing_wrong(&endpoints, &access))?;
+    }
     let dir = args.dir()?;
     let lock = lock(&dir)?;
     let archive = args.archive_in(&dir)?;
     let schedule = args.follow.schedule()?;
     let spools = args.follow.spool.clone().unwrap_or_else(|| dir.join("spool"));
-    let runtime = runtime()?;
     let done = runtime.block_on(async {
-        let home = args.home.find_or_recall(&archive, &spools).await?;
+        let home = HomeArgs::find_or_recall(args.home.site(&archive)?, &archive, &spools).await?;
         let others = args.also.others(&archive, &args.home.store, &home, schedule.as_ref())?;
         let stopper = Stopper::default();
         let (orders, taken) = mpsc::channel(1);
         let (lives, mut life) = watch::channel(Life::default());
         // It begins before etcd does: what an earlier run sealed last may have to be delivered first.
-        let live = Arc::new(Etcd::at(args.endpoints()?, Access::default()));
+        let live = Arc::new(Etcd::at(endpoints.clone(), access.clone()));
+        if !runs_etcd {
+            require_own_archive(Arc::clone(&live) as _, &home, args.home.replaces).await?;
+        }
         let (restoring, told) = watch::channel(None);
         let settings = Settings {
             name: holder("standalone"),
@@ -113,7 +128,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
             spool: home.spool(&spools),
             replaces: args.home.replaces,
             restoring: told,
-            care: Some(args.care.care(args.endpoints()?, Access::default(), BTreeMap::new())),
+            care: Some(args.care.care(endpoints, access, BTreeMap::new())),
             prepared: watch::Sender::default().subscribe(),
         };
         let mut agent = begin(live, home, settings)?;
@@ -135,9 +150,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
             let (home, standing) = (agent.home.clone(), agent.standing.clone());
             Arc::new(Bringing { home, here, orders, standing, told: Arc::new(restoring) }) as Arc<dyn Restorer>
         });
-        args.say(ui, &dir, &agent)?;
-        // Nobody but this machine can ask, and not even a page of somebody else in its browser.
-        let guard = Guard { changes_are_open: args.listen.ip().is_loopback(), ..Guard::default() };
+        args.say(ui, &dir, &agent, page)?;
         let forward = Forward::new(None, None).map_err(|error| Failure::of(error.kind(), &error))?;
         let routes = routes(&agent, Arc::new(NoMember), restorer, forward);
         let serving = serve(listener, None::<Tls>, &guard, Limits::default(), routes, stop_signal()?);
@@ -211,6 +224,26 @@ impl Args {
         Ok(vec![endpoint.map_err(|error| Failure::because(Kind::Usage, "no endpoint", &error))?])
     }
 
+    /// How it is reached: an etcd of its own is on this machine only, and asks for nothing.
+    fn access(&self) -> Result<Access, Failure> {
+        if !self.endpoints.is_empty() {
+            return self.access.access(self.endpoints.iter().any(Endpoint::is_https));
+        }
+        match self.access.is_given() {
+            true => Err(Failure::new(Kind::Usage, "it is said how etcd is reached, and not where it is")
+                .hint("--endpoints names one that runs already; the one that is started here asks for nothing")),
+            false => Ok(Access::default()),
+        }
+    }
+
+    /// Changing calls are open where only this machine can ask, and not even a page of somebody else in its browser, unless a
+    /// token is to be shown.
+    fn guard(&self) -> Result<Guard, Failure> {
+        let given = self.guard.guard()?;
+        let are_open = given.token.is_none() && self.listen.ip().is_loopback();
+        Ok(Guard { changes_are_open: given.changes_are_open || are_open, ..given })
+    }
+
     fn client_url(&self) -> String {
         format!("http://127.0.0.1:{}", self.client_port)
     }
@@ -242,13 +275,13 @@ impl Args {
         Tended { program, launcher: launcher(), client_url: self.client_url(), setup, log: dir.join("etcd.log") }
     }
 
-    fn say(&self, ui: &mut Ui, dir: &Path, agent: &Agent) -> Result<(), Failure> {
+    fn say(&self, ui: &mut Ui, dir: &Path, agent: &Agent, page: SocketAddr) -> Result<(), Failure> {
         let endpoints: Vec<String> = self.endpoints()?.iter().map(ToString::to_string).collect();
         let endpoints = endpoints.join(",");
         let place = agent.home.store.place();
         ui.line(format!("etcd      {endpoints}"))?;
         ui.line(format!("archive   {place}"))?;
-        ui.line(format!("page      http://{}", self.listen))?;
+        ui.line(format!("page      http://{page}"))?;
         let archive = place.strip_prefix("file://").unwrap_or(place);
         ui.line(format!(
             "\nEvery change is in the archive within {} s. Try, in another terminal:\n\n  etcdctl --endpoints={endpoints} put \

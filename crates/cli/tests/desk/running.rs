@@ -30,14 +30,13 @@ impl Running {
 
     /// Starts `command`, which is `refloat`, in whatever surroundings.
     pub(crate) fn begin(command: &mut Command, page: SocketAddr, log: &Path) -> Self {
+        Self::spawn(command.args(["--listen", &page.to_string()]), page, log)
+    }
+
+    /// Starts `command`, which runs `refloat` in the end, and says itself that the page is to be served at `page`.
+    pub(crate) fn spawn(command: &mut Command, page: SocketAddr, log: &Path) -> Self {
         let file = fs::File::options().create(true).append(true).open(log).unwrap();
-        let process = command
-            .args(["--listen", &page.to_string()])
-            .stdin(Stdio::null())
-            .stdout(file.try_clone().unwrap())
-            .stderr(file)
-            .spawn()
-            .unwrap();
+        let process = command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
         Self { process, log: log.into(), page }
     }
 
@@ -91,9 +90,14 @@ impl Running {
         self.process.wait().unwrap();
     }
 
+    /// The number of the process.
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.process)
+    }
+
     /// Sends it a signal.
     pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.process), signal).unwrap();
+        kill_process(self.pid(), signal).unwrap();
     }
 
     /// Asks it to stop, as Ctrl-C does, and waits for that.
@@ -104,6 +108,11 @@ impl Running {
 
     /// Waits for its end.
     pub(crate) fn ended(mut self) -> ExitStatus {
+        self.until_ended()
+    }
+
+    /// The same, where what it printed is asked for afterwards.
+    pub(crate) fn until_ended(&mut self) -> ExitStatus {
         let deadline = Instant::now() + LONG;
         while Instant::now() < deadline {
             if let Some(status) = self.process.try_wait().unwrap() {

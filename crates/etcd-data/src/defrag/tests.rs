@@ -2,7 +2,10 @@ use std::fs::File;
 use std::sync::Arc;
 
 use super::*;
+use crate::error::{Error, RecordFault};
+use crate::restore::PlanError;
 use crate::restore::sample::{Sample, records};
+use crate::soundness::{self, Finding};
 
 fn open(path: &Path) -> BoltFile {
     BoltFile::open(Arc::new(File::open(path).unwrap())).unwrap()
@@ -38,4 +41,48 @@ fn real_files_lose_their_waste_and_nothing_else() {
         assert_eq!(new.tables(), old.tables(), "{name}");
         assert_eq!(records(&new), records(&old), "{name}");
     }
+}
+
+#[test]
+fn a_bucket_inside_a_bucket_is_found_and_not_made_a_pair() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let source = Sample::new().put("a", "1").database_with_nested_bucket();
+    assert_eq!(source.tables().bucket("quotas").unwrap()[&b"inner"[..]], b"");
+    let report = soundness::check(&source).unwrap();
+    assert!(report.findings.iter().any(|finding| matches!(finding, Finding::NestedBucket(_))), "{:?}", report.findings);
+
+    let error = defrag(source.file().unwrap(), &path, &mut |_| {}).unwrap_err();
+    assert!(matches!(error, RestoreError::Plan(PlanError::NestedBucket(_))), "{error}");
+    assert_eq!(folder.path().read_dir().unwrap().count(), 0);
+}
+
+#[test]
+fn a_pair_among_the_buckets_is_named_and_not_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let source = Sample::new().put("a", "1").database_with_pair_among_buckets();
+    assert!(source.tables().bucket("quotas").is_none());
+    assert_eq!(records(&source).len(), 1, "everything else can be read all the same");
+
+    let error = defrag(source.file().unwrap(), &path, &mut |_| {}).unwrap_err();
+    assert!(matches!(error, RestoreError::Plan(PlanError::PairAmongBuckets(_))), "{error}");
+    assert_eq!(error.to_string(), "among the buckets there is a pair, quotas, which cannot be carried along");
+    assert_eq!(folder.path().read_dir().unwrap().count(), 0);
+}
+
+#[test]
+fn a_bucket_among_the_records_is_found_and_not_taken_for_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let source = Sample::new().put("a", "1").database_with_bucket_among_records();
+    let report = soundness::check(&source).unwrap();
+    let is_told = |finding: &Finding| matches!(finding, Finding::BucketAmongRecords { .. });
+    assert!(report.findings.iter().any(is_told), "{:?}", report.findings);
+    assert_eq!(report.hash, None);
+
+    let error = defrag(source.file().unwrap(), &path, &mut |_| {}).unwrap_err();
+    let is_refused = matches!(error, RestoreError::Source(Error::Record { fault: RecordFault::Bucket, .. }));
+    assert!(is_refused, "{error}");
+    assert_eq!(folder.path().read_dir().unwrap().count(), 0);
 }

@@ -3,6 +3,7 @@ use std::fs;
 use super::*;
 use crate::digest::{self, Digest};
 use crate::error::Kind;
+use crate::restore::PlanError;
 use crate::restore::sample::{Sample, records};
 use crate::source::{Source, SourceKind};
 
@@ -68,4 +69,19 @@ fn nothing_is_exported_that_a_live_member_contradicts() {
     assert!(matches!(error, RestoreError::Anchor { found, .. } if found == anchor.hash), "{error}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     export(&source, None, &against(anchor), &path, &mut |_| {}).unwrap();
+}
+
+#[test]
+fn nothing_is_exported_of_which_something_would_be_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("snapshot.db");
+    let source = sample().database_with_nested_bucket();
+    let error = export(&source, None, &Against::default(), &path, &mut |_| {}).unwrap_err();
+    assert!(matches!(error, RestoreError::Plan(PlanError::NestedBucket(_))), "{error}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+
+    let source = sample().database_with_pair_among_buckets();
+    let error = export(&source, None, &Against::default(), &path, &mut |_| {}).unwrap_err();
+    assert!(matches!(error, RestoreError::Plan(PlanError::PairAmongBuckets(_))), "{error}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }

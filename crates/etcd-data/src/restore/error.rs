@@ -11,7 +11,7 @@ use crate::hash::HashKv;
 use crate::initial_cluster::InitialClusterError;
 use crate::member_id::MemberId;
 use crate::revision::Revision;
-use crate::tables::{LeaseId, TableFault};
+use crate::tables::{LeaseId, NestedBucket, PairAmongBuckets, TableFault, Uncarried};
 use crate::view::ViewError;
 
 /// What was asked for cannot be done with this source.
@@ -72,6 +72,12 @@ pub enum PlanError {
         /// What it does not know.
         unknown: Vec<String>,
     },
+    /// What is in a bucket inside a bucket would be lost.
+    #[error(transparent)]
+    NestedBucket(#[from] NestedBucket),
+    /// A pair beside the buckets would be lost.
+    #[error(transparent)]
+    PairAmongBuckets(#[from] PairAmongBuckets),
     /// An entry that decides cannot be read.
     #[error(transparent)]
     Table(#[from] TableFault),
@@ -88,8 +94,17 @@ impl PlanError {
             | Self::NoSuchName { .. }
             | Self::TokenNeeded { .. }
             | Self::PageSize { .. } => Kind::Usage,
-            Self::CannotHold { .. } => Kind::Unsupported,
+            Self::CannotHold { .. } | Self::NestedBucket(_) | Self::PairAmongBuckets(_) => Kind::Unsupported,
             Self::CorruptAlarm { .. } | Self::Table(_) => Kind::Corrupt,
+        }
+    }
+}
+
+impl From<Uncarried> for PlanError {
+    fn from(uncarried: Uncarried) -> Self {
+        match uncarried {
+            Uncarried::NestedBucket(nested) => nested.into(),
+            Uncarried::PairAmongBuckets(pair) => pair.into(),
         }
     }
 }

@@ -110,6 +110,7 @@ impl Plan {
         let revision = source.horizon.at(options.at).map_err(PlanError::NotInHistory)?;
         let (history, current_revision, compact_revision) = revisions(source, options, revision)?;
         let (member, members) = members(options)?;
+        source.tables.refuse_uncarried()?;
         refuse_corrupt_alarm(source.tables, options.alarms)?;
         refuse_unknown(source.tables, options.version)?;
         let ids: Vec<MemberId> = members.iter().map(|member| MemberId(member.id)).collect();

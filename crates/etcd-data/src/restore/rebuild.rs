@@ -16,7 +16,7 @@ use bolt_file::sink::Sink;
 use bolt_file::write::{self, BucketBuilder, Builder, Built, WriteError};
 
 use super::disk::NewFile;
-use super::error::RestoreError;
+use super::error::{PlanError, RestoreError};
 use super::progress::{Progress, Step};
 use super::proof::{ReadBack, Written};
 use crate::batch::Batch;
@@ -73,22 +73,19 @@ pub(crate) fn rebuild(
     path: &Path,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Rebuilt, RestoreError> {
+    contents.source.tables().refuse_uncarried().map_err(PlanError::from)?;
     thread::scope(|scope| {
         let (told, written) = channel();
         let reading = scope.spawn(move || ReadBack::follow(path, contents.page_size, contents.compact, &written));
-        let done = write(contents, tables, Told { file, told, untold_bytes: 0 }, path, progress);
+        let done = write_buckets(contents, tables, Told { file, told, untold_bytes: 0 }, path, progress);
         // Whoever writes stops when reading back does: that is why, then.
         let read_back = reading.join().unwrap_or_else(|_| Err(RestoreError::Proof("reading it back ended".into())))?;
         let (copied, tables, built) = done?;
-        if let Some(file) = contents.source.file() {
-            // Of a file that somebody wrote to, what was read may be half of before and half of after.
-            file.require_unchanged().map_err(Error::from)?;
-        }
         Ok(Rebuilt { copied, tables, built, read_back })
     })
 }
 
-fn write(
+fn write_buckets(
     contents: Contents<'_>,
     tables: impl FnOnce(&Copied) -> Result<Tables, RestoreError>,
     file: Told<'_>,

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bolt_file::BoltFile;
+use bolt_file::file::Root;
 use bolt_file::write::{Builder, Options};
+use bolt_file::{BoltFile, PageId};
 
 use crate::database::Database;
 use crate::key_value::KeyValue;
@@ -108,6 +109,10 @@ impl Sample {
 
     /// The store as a database of pages of `page_size`.
     pub(crate) fn database_of(&self, page_size: u32) -> Database {
+        Database::open(BoltFile::open(Arc::new(self.file_of(page_size))).unwrap()).unwrap()
+    }
+
+    fn file_of(&self, page_size: u32) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut builder = Builder::create(&mut bytes, Options { page_size, ..Options::default() }).unwrap();
         let mut bucket = builder.bucket(KEY).unwrap();
@@ -123,6 +128,45 @@ impl Sample {
             bucket.finish().unwrap();
         }
         builder.finish().unwrap();
+        bytes
+    }
+
+    /// The store as a database in which bucket `quotas` holds the empty bucket `inner`.
+    pub(crate) fn database_with_nested_bucket(&mut self) -> Database {
+        let inner = b"inner";
+        self.tables.bucket_mut("quotas").insert(inner.to_vec(), empty_bucket());
+        self.database_with_bucket(inner.len())
+    }
+
+    /// The store as a database in which the first record is a bucket, by a name like that of any record.
+    pub(crate) fn database_with_bucket_among_records(&mut self) -> Database {
+        let first = RevKey { main: Revision::FIRST, sub: 0, tombstone: false };
+        self.records.insert(0, (first, empty_bucket()));
+        self.database_with_bucket(first.encode().len())
+    }
+
+    /// The store as a database in which the pair of so long a key, and an empty bucket as value, is a bucket.
+    fn database_with_bucket(&self, key_len: usize) -> Database {
+        let mut bytes = self.file_of(4096);
+        // The element that stands for it: flags, then where it is, and the lengths of key and value.
+        let lens: Vec<u8> = [key_len as u32, 32].into_iter().flat_map(u32::to_le_bytes).collect();
+        let is_it = |element: &[u8]| element[..4] == [0; 4] && element[8..] == lens;
+        let at = bytes.windows(16).position(is_it).unwrap();
+        bytes[at] = 1;
+        Database::open(BoltFile::open(Arc::new(bytes)).unwrap()).unwrap()
+    }
+
+    /// The store as a database in which a pair called `quotas` stands among the buckets.
+    pub(crate) fn database_with_pair_among_buckets(&mut self) -> Database {
+        const NAME: &str = "quotas";
+        self.tables.bucket_mut(NAME);
+        let mut bytes = self.file_of(4096);
+        let root = BoltFile::open(Arc::new(bytes.clone())).unwrap().root().root().clone();
+        let Root::Page(PageId(page)) = root else { panic!("{root:?}") };
+        // The elements follow on the page's header: flags, then where it is, and the lengths of key and value.
+        let mut elements = bytes[page as usize * 4096 + 16..].chunks_exact_mut(16);
+        let is_it = |element: &&mut [u8]| element[8..12] == (NAME.len() as u32).to_le_bytes();
+        elements.find(is_it).unwrap()[0] = 0;
         Database::open(BoltFile::open(Arc::new(bytes)).unwrap()).unwrap()
     }
 
@@ -130,6 +174,13 @@ impl Sample {
     pub(crate) fn database(&self) -> Database {
         self.database_of(4096)
     }
+}
+
+/// The value of an empty bucket: its header, and the leaf inside.
+fn empty_bucket() -> Vec<u8> {
+    let mut value = vec![0; 32];
+    value[24] = 2;
+    value
 }
 
 /// The live keys of `database`, by going through everything.

@@ -5,7 +5,7 @@ use bolt_file::check::Severity;
 use crate::key_value::ValueFault;
 use crate::member_id::MemberId;
 use crate::revision::{RevKey, Revision};
-use crate::tables::{LeaseId, TableFault, printable};
+use crate::tables::{LeaseId, NestedBucket, TableFault, printable};
 
 /// One thing that is wrong, with its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -21,6 +21,12 @@ pub enum Finding {
         place: String,
         /// Why they cannot be read.
         reason: String,
+    },
+    /// The key space cannot be read on from here: what follows is a bucket, and no record.
+    #[error("bucket key, entry {entry}: it is a bucket")]
+    BucketAmongRecords {
+        /// Its name.
+        entry: String,
     },
     /// A key of the key space is no revision.
     #[error("bucket key, entry {entry}: not a revision")]
@@ -203,6 +209,9 @@ pub enum Finding {
     /// A bucket that no known version makes. It is carried along.
     #[error("bucket \"{0}\" is not known")]
     UnknownBucket(String),
+    /// A bucket inside a bucket, as no version makes it. Nothing that has one can be written anew.
+    #[error(transparent)]
+    NestedBucket(#[from] NestedBucket),
     /// A mark that no known version sets. It is carried along.
     #[error("bucket meta, entry \"{0}\" is not known")]
     UnknownMark(String),
@@ -214,6 +223,7 @@ impl Finding {
         match self {
             Self::Page(_)
             | Self::Elsewhere { .. }
+            | Self::BucketAmongRecords { .. }
             | Self::NoRevision { .. }
             | Self::Unreadable { .. }
             | Self::OutOfOrder { .. }

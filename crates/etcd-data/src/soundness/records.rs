@@ -8,7 +8,7 @@ use super::{Finding, Findings};
 use crate::batch::Batch;
 use crate::crc::Crc;
 use crate::database::{Database, Direction, Next, RevisionRange};
-use crate::error::{Error, Kind};
+use crate::error::{Error, Kind, RecordFault};
 use crate::fingerprint::{AsIs, Fingerprint, Fingerprinter, KeyMap, KeySet};
 use crate::hash::{HashKv, hash_kv};
 use crate::key_value::{KeyValue, ValueFault};
@@ -104,6 +104,7 @@ fn changed_since(database: &Database, compact: Option<Revision>, prints: &Finger
 fn damage(error: Error) -> Result<Finding, Error> {
     match error {
         Error::Bolt(bolt_file::Error::Corrupt(corrupt)) => Ok(Finding::Page(corrupt)),
+        Error::Record { entry, fault: RecordFault::Bucket } => Ok(Finding::BucketAmongRecords { entry }),
         Error::Elsewhere { place, kind: Kind::Corrupt | Kind::Missing, source } => {
             let mut reason = source.to_string();
             let mut cause = source.source();

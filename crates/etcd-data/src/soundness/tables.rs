@@ -38,6 +38,9 @@ fn check_names(tables: &Tables, findings: &mut Findings) {
     for (name, _) in tables.buckets().filter(|(name, _)| !BUCKETS.iter().any(|known| known.as_bytes() == *name)) {
         findings.add(Finding::UnknownBucket(printable(name)));
     }
+    for nested in tables.nested() {
+        findings.add(nested.clone().into());
+    }
     for mark in tables.bucket("meta").into_iter().flat_map(|marks| marks.keys()) {
         if !MARKS.iter().any(|known| known.as_bytes() == mark) {
             findings.add(Finding::UnknownMark(printable(mark)));

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Cursor, Read, Write};
+use std::ops::ControlFlow;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -9,12 +10,17 @@ use std::sync::Arc;
 use etcd_data::bolt_file::{self, BoltFile, check};
 use etcd_data::container::{Container, ExpandError};
 use etcd_data::database::RevisionRange;
+use etcd_data::diff::{Side, diff_databases, diff_revisions};
+use etcd_data::facts::Facts;
+use etcd_data::history::history;
+use etcd_data::live::{self, Keys, LiveKeys};
 use etcd_data::records::TailRecord;
 use etcd_data::restore::options::{Options, Token};
 use etcd_data::restore::{Plan, restore};
 use etcd_data::soundness::Finding;
 use etcd_data::source::OpenError;
-use etcd_data::{Database, Error, Kind, Source, hash, soundness};
+use etcd_data::view::ViewError;
+use etcd_data::{Database, Error, Kind, Revision, Source, hash, soundness};
 use flate2::Compression;
 use flate2::read::GzEncoder;
 use tempfile::TempDir;
@@ -202,6 +208,36 @@ fn a_file_that_shrinks_while_it_is_read_is_noticed() {
     look_at(&source.database, &[0, 2]);
     file.set_len(0).unwrap();
     look_at(&source.database, &[0, 2]);
+}
+
+#[test]
+fn a_file_that_somebody_commits_to_is_noticed_by_all_that_read_it() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("db");
+    fs::write(&path, plain()).unwrap();
+    let source = open(&path).unwrap();
+    let database = &source.database;
+    assert!(hash::hash_kv(database, None, None).is_ok());
+    // As a commit does it, in the other meta page.
+    let meta = database.file().unwrap().meta();
+    let commit = bolt_file::Meta { txid: meta.txid + 1, ..meta }.encode(bolt_file::PageId(1));
+    OpenOptions::new().write(true).open(&path).unwrap().write_all_at(&commit, meta.page_size.into()).unwrap();
+
+    let side = Side { database, at: None };
+    let seen = [
+        hash::hash_kv(database, None, None).map(drop),
+        live::get(database, b"a", None).map(drop),
+        live::get(database, b"none", None).map(drop),
+        LiveKeys::find(database, None, Keys::All).map(drop),
+        diff_revisions(database, Some(Revision(2)), None, Keys::All).map(drop),
+        diff_databases(side, side, Keys::All).map(drop),
+        Facts::of(database).map(drop),
+        history(database, RevisionRange::ALL, Keys::All, |_, _| ControlFlow::Continue(())).map_err(ViewError::from),
+        soundness::check(database).map(drop).map_err(ViewError::from),
+    ];
+    for error in seen.map(Result::unwrap_err) {
+        assert!(matches!(error, ViewError::Data(Error::Bolt(bolt_file::Error::Changed))), "{error:?}");
+    }
 }
 
 #[test]

@@ -1,12 +1,15 @@
 //! What a database holds, in the words of the truth that lies beside a file of a real server.
 
+#![allow(dead_code, reason = "each test uses its part")]
+
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use etcd_data::database::Database;
+use etcd_data::hash::hash_kv;
 use etcd_data::live::{self, Keys};
 use etcd_data::revision::Revision;
-use testkit::fixtures::KeysDigest;
+use testkit::fixtures::{KeysDigest, Point};
 
 /// A live key's value, create revision, mod revision, version and lease.
 pub(crate) type Live = (Vec<u8>, [i64; 4]);
@@ -23,8 +26,20 @@ pub(crate) fn live_keys(database: &Database, at: Option<Revision>) -> BTreeMap<V
     keys
 }
 
+/// Requires of `database` the keys and the hashes that the live server gave at `point`. Returns how many hashes it gave.
+pub(crate) fn require_point(database: &Database, point: &Point, what: &str) -> usize {
+    let Point { revision, key_count, keys_sha256: digest, hashes } = point;
+    assert_eq!(keys_sha256(database, *revision), (*key_count, digest.clone()), "{what} at {revision}");
+    for said in hashes {
+        let compact = Some(Revision(said.compact_revision));
+        let ours = hash_kv(database, Some(Revision(*revision)), compact).unwrap();
+        assert_eq!(ours.hash, said.hash, "{what} at {revision}");
+    }
+    hashes.len()
+}
+
 /// How many live keys there are at `at`, and their digest as the truth beside a file has it.
-pub(crate) fn keys_sha256(database: &Database, at: i64) -> (usize, String) {
+fn keys_sha256(database: &Database, at: i64) -> (usize, String) {
     let keys = live_keys(database, Some(Revision(at)));
     let mut digest = KeysDigest::default();
     for (key, (value, numbers)) in &keys {

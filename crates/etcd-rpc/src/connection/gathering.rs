@@ -11,6 +11,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
+use super::halves::Rest;
+
 /// How much later. A change is sealed within seconds, and an answer takes about as long.
 const MOMENT: Duration = Duration::from_millis(2);
 /// What comes at once is no little from so many bytes on.
@@ -31,7 +33,7 @@ impl<S> Gathering<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Gathering<S> {
+impl<S: AsyncRead + Rest + Unpin> AsyncRead for Gathering<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
         if let Some(pause) = &mut this.pause {
@@ -44,7 +46,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for Gathering<S> {
         this.came += came;
         // Where there was room for more, that was all; and where nothing came, nothing will.
         if came > 0 && buffer.remaining() > 0 {
-            this.pause = (this.came < BULK_BYTES).then(|| Box::pin(sleep(MOMENT)));
+            if this.came < BULK_BYTES {
+                this.stream.rest();
+                this.pause = Some(Box::pin(sleep(MOMENT)));
+            }
             this.came = 0;
         }
         Poll::Ready(Ok(()))
@@ -53,10 +58,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for Gathering<S> {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
     use tokio::time::Instant;
 
     use super::*;
+
+    impl Rest for DuplexStream {
+        fn rest(&mut self) {}
+    }
 
     #[tokio::test(start_paused = true)]
     async fn what_comes_little_by_little_is_read_together() {

@@ -6,8 +6,10 @@
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
 
 use super::Trouble;
 use crate::endpoint::Endpoint;
@@ -28,11 +30,21 @@ pub(super) struct Greeting<S> {
     trouble: Trouble,
     /// What the server said first; `None` once that was understood.
     first: Option<Vec<u8>>,
+    /// What could not be said any more, until it is known why.
+    unsaid: Option<Unsaid>,
 }
+
+struct Unsaid {
+    error: io::Error,
+    patience: Pin<Box<Sleep>>,
+}
+
+/// How long whoever hung up may take to have said why.
+const PATIENCE: Duration = Duration::from_millis(200);
 
 impl<S> Greeting<S> {
     pub(super) fn new(stream: S, endpoint: Endpoint, trouble: Trouble) -> Self {
-        Self { stream, endpoint, trouble, first: Some(Vec::with_capacity(FRAME_HEAD)) }
+        Self { stream, endpoint, trouble, first: Some(Vec::with_capacity(FRAME_HEAD)), unsaid: None }
     }
 
     fn heard(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -86,15 +98,38 @@ fn stranger(first: &[u8]) -> Option<Fault> {
 }
 
 impl<S: AsyncRead + Unpin> Greeting<S> {
-    /// Who refuses us has often hung up before we have written everything. Why, is still there to be read.
-    fn not_written(&mut self, error: io::Error, cx: &mut Context<'_>) -> io::Error {
-        if self.first.is_some() {
-            let mut rest = [0; 64];
-            let read = Pin::new(&mut self.stream).poll_read(cx, &mut ReadBuf::new(&mut rest));
-            let why = if let Poll::Ready(Err(refusal)) = &read { refusal } else { &error };
-            self.trouble.note(self.broken(why));
+    /// What came of saying something. Who refuses us has often hung up before we have said everything: why, is still there to
+    /// be read, or about to come, and is waited for.
+    fn poll_said<T>(&mut self, said: Poll<io::Result<T>>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
+        match ready!(said) {
+            Err(error) if self.first.is_some() => {
+                self.unsaid = Some(Unsaid { error, patience: Box::pin(sleep(PATIENCE)) });
+                self.poll_unsaid(cx).map(Err)
+            }
+            said => Poll::Ready(said),
         }
-        error
+    }
+
+    /// Why nothing more can be said, when that is known.
+    fn poll_unsaid(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        let Some(unsaid) = &mut self.unsaid else { return Poll::Pending };
+        let mut rest = [0; 64];
+        let mut rest = ReadBuf::new(&mut rest);
+        let heard = match Pin::new(&mut self.stream).poll_read(cx, &mut rest) {
+            Poll::Pending => {
+                ready!(unsaid.patience.as_mut().poll(cx));
+                None
+            }
+            Poll::Ready(heard) => Some(heard),
+        };
+        let Some(Unsaid { error, .. }) = self.unsaid.take() else { return Poll::Pending };
+        match heard {
+            // What it began with tells whether it is etcd.
+            Some(Ok(())) if !rest.filled().is_empty() => drop(self.heard(rest.filled())),
+            Some(Err(refusal)) => self.trouble.note(self.broken(&refusal)),
+            _ => self.trouble.note(self.broken(&error)),
+        }
+        Poll::Ready(error)
     }
 }
 
@@ -113,13 +148,19 @@ impl<S: AsyncRead + Unpin> AsyncRead for Greeting<S> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Greeting<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let done = ready!(Pin::new(&mut self.stream).poll_write(cx, bytes));
-        Poll::Ready(done.map_err(|error| self.not_written(error, cx)))
+        if self.unsaid.is_some() {
+            return self.poll_unsaid(cx).map(Err);
+        }
+        let said = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.poll_said(said, cx)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let done = ready!(Pin::new(&mut self.stream).poll_flush(cx));
-        Poll::Ready(done.map_err(|error| self.not_written(error, cx)))
+        if self.unsaid.is_some() {
+            return self.poll_unsaid(cx).map(Err);
+        }
+        let said = Pin::new(&mut self.stream).poll_flush(cx);
+        self.poll_said(said, cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -131,8 +172,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Greeting<S> {
         cx: &mut Context<'_>,
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let done = ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, bytes));
-        Poll::Ready(done.map_err(|error| self.not_written(error, cx)))
+        if self.unsaid.is_some() {
+            return self.poll_unsaid(cx).map(Err);
+        }
+        let said = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
+        self.poll_said(said, cx)
     }
 
     fn is_write_vectored(&self) -> bool {

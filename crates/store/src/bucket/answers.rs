@@ -50,6 +50,10 @@ pub(super) fn check(answer: &Answer, when: Option<&When>) -> Result<(), Fault> {
         | "AuthorizationHeaderMalformed"
         | "InvalidClientTokenId"
         | "MissingSecurityHeader" => Fault::Credentials(what()),
+        "InvalidRequest" | "InvalidArgument" if is_about_key(message) => Fault::OtherKey(what()),
+        "CustomerEncryptionKeyIsIncorrect"
+        | "ResourceIsEncryptedWithCustomerEncryptionKey"
+        | "ResourceNotEncryptedWithCustomerEncryptionKey" => Fault::OtherKey(what()),
         "AccessDenied" | "InvalidRequest" if is_lock(message) => Fault::Retained { until: None },
         "RetentionPolicyNotMet" | "ObjectUnderActiveHold" | "ObjectLocked" | "FileImmutable" => {
             Fault::Retained { until: None }
@@ -99,6 +103,14 @@ fn is_lock(message: &str) -> bool {
     message.contains("object lock") || message.contains("worm protected") || message.contains("retention")
 }
 
+/// S3 has no code of its own for a key that is missing, or that an object is not encrypted with; what is wrong shows in words.
+fn is_about_key(message: &str) -> bool {
+    let message = message.to_ascii_lowercase();
+    message.contains("stored using a form of server side encryption")
+        || message.contains("encryption parameters are not applicable")
+        || message.contains("customer provided keys must provide")
+}
+
 /// The document in an answer.
 pub(super) fn document(answer: &Answer) -> Result<Element, Fault> {
     Element::parse(&answer.body).map_err(|what| Fault::Nonsense(format!("{what}: {}", answer.excerpt())))
@@ -139,7 +151,13 @@ mod tests {
         let region = "<Message>The authorization header is malformed; the region 'us-east-1' is wrong; expecting \
                       'eu-west-1'</Message><Region>eu-west-1</Region>";
         let locked = "<Message>Access Denied because object protected by object lock.</Message>";
+        let locked_up = "<Message>The object was stored using a form of Server Side Encryption. The correct parameters must \
+                         be provided to retrieve the object.</Message>";
+        let open = "<Message>The encryption parameters are not applicable to this object.</Message>";
         for (status, code, rest, meaning) in [
+            (400, "InvalidRequest", locked_up, "OtherKey"),
+            (400, "InvalidRequest", open, "OtherKey"),
+            (400, "CustomerEncryptionKeyIsIncorrect", "", "OtherKey"),
             (404, "NoSuchKey", "", "NotFound"),
             (404, "NoSuchBucket", "", "NoSuchPlace"),
             (404, "NoSuchUpload", "", "NoSuchUpload"),

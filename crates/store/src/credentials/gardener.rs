@@ -57,14 +57,27 @@ impl Provider {
 
     /// The URL of a prefix in one of its buckets; for a folder, `container` is its path.
     pub fn url(self, container: &str, prefix: &str) -> String {
-        let scheme = match self {
-            Self::S3 | Self::Oss | Self::Ocs | Self::Ecs => "s3",
-            Self::Abs => "az",
-            Self::Gcs => "gs",
-            Self::Swift => "swift",
-            Self::Local => return format!("{}/{prefix}", container.trim_end_matches('/')),
+        let (scheme, container) = match self {
+            Self::S3 | Self::Oss | Self::Ocs | Self::Ecs => ("s3://", container),
+            Self::Abs => ("az://", container),
+            Self::Gcs => ("gs://", container),
+            Self::Swift => ("swift://", container),
+            Self::Local if prefix.is_empty() => ("", container),
+            Self::Local => ("", container.trim_end_matches('/')),
         };
-        format!("{scheme}://{container}/{}", prefix.trim_start_matches('/'))
+        let prefix = prefix.trim_matches('/');
+        let slash = if prefix.is_empty() { "" } else { "/" };
+        format!("{scheme}{container}{slash}{prefix}")
+    }
+
+    /// Whose S3 it is, if it is one that is not Amazon's.
+    pub fn flavour(self) -> Option<Flavour> {
+        match self {
+            Self::Oss => Some(Flavour::Oss),
+            Self::Ocs => Some(Flavour::Ceph),
+            Self::Ecs => Some(Flavour::Ecs),
+            Self::S3 | Self::Abs | Self::Gcs | Self::Swift | Self::Local => None,
+        }
     }
 }
 
@@ -121,12 +134,12 @@ pub fn of_secret(provider: Provider, bag: Bag) -> Result<Settings, Fault> {
         |name: &str| values.get(name).map(|value| value.reveal().trim().to_owned()).filter(|text| !text.is_empty());
     let is_set = |name: &str| text(name).is_some_and(|text| text == "true");
 
+    settings.flavour = provider.flavour();
     settings.region = text("region");
     settings.network.insecure_skip_verify = is_set("insecureSkipVerify");
     settings.network.ca_pem = text("trustedCaCert").into_iter().collect();
     match provider {
         Provider::S3 | Provider::Ecs => {
-            settings.flavour = Some(Flavour::Ecs).filter(|_| provider == Provider::Ecs);
             settings.endpoint = text("endpoint").map(|endpoint| with_scheme(&endpoint, false));
             settings.path_style = text("s3ForcePathStyle").map(|style| style == "true");
             if let Some(key) = text("sseCustomerKey") {
@@ -134,11 +147,9 @@ pub fn of_secret(provider: Provider, bag: Bag) -> Result<Settings, Fault> {
             }
         }
         Provider::Oss => {
-            settings.flavour = Some(Flavour::Oss);
             settings.endpoint = text("storageEndpoint").map(|endpoint| with_scheme(&endpoint, false));
         }
         Provider::Ocs => {
-            settings.flavour = Some(Flavour::Ceph);
             settings.endpoint = text("endpoint").map(|endpoint| with_scheme(&endpoint, is_set("disableSSL")));
         }
         Provider::Gcs => settings.endpoint = text("storageAPIEndpoint"),

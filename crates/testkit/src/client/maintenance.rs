@@ -4,7 +4,10 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
 
+use etcd_rpc::proto::etcdserverpb::HashRequest;
+use etcd_rpc::proto::etcdserverpb::maintenance_client::MaintenanceClient;
 use serde_json::{Value, json};
+use tonic::transport::Endpoint;
 
 use super::json::{bytes, list, signed, string, strings, unsigned};
 use super::{
@@ -85,6 +88,24 @@ impl Client {
         })
     }
 
+    /// Hash: that of the whole database, as the member has it now.
+    ///
+    /// Asked by gRPC: what the gateway answers at `/v3/maintenance/hash` is HashKV in some versions.
+    pub fn hash(&self) -> Result<u32> {
+        let mut request = tonic::Request::new(HashRequest {});
+        request.set_timeout(DEADLINE);
+        if let Some(token) = &self.token {
+            request.metadata_mut().insert("token", token.parse().unwrap());
+        }
+        let address = Endpoint::from_shared(format!("http://{}", self.address)).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let answer = runtime.block_on(async {
+            let mut maintenance = MaintenanceClient::new(address.connect_lazy());
+            maintenance.hash(request).await.map_err(|status| refused(&status))
+        });
+        answer.map(|answer| answer.into_inner().hash)
+    }
+
     /// What the member says about itself.
     pub fn status(&self) -> Result<Status> {
         let reply = self.call("/v3/maintenance/status", &json!({}))?;
@@ -159,6 +180,10 @@ impl Alarm {
     fn from_json(alarm: &Value) -> Alarm {
         Alarm { member_id: unsigned(&alarm["memberID"]), kind: string(&alarm["alarm"]).to_owned() }
     }
+}
+
+fn refused(status: &tonic::Status) -> ClientError {
+    ClientError { code: i64::from(i32::from(status.code())), message: status.message().to_owned() }
 }
 
 /// The stream is a line of JSON per blob; an error comes as a line too.

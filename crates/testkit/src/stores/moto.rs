@@ -63,6 +63,20 @@ impl Moto {
         self.ask("PUT", &path, &[("Authorization", &authorization)], tags.as_bytes()).done("tagging an object");
     }
 
+    /// The objects of a bucket, of which there are at most a thousand, by the names of their keys.
+    pub fn keys(&self, bucket: &str) -> Vec<String> {
+        let listed = self.ask("GET", &format!("/{bucket}?list-type=2"), &[], b"").done("listing a bucket").text();
+        let names = listed.split("<Key>").skip(1).filter_map(|rest| rest.split("</Key>").next());
+        names.map(str::to_owned).collect()
+    }
+
+    /// An object, and what is told with it: how it is encrypted, and its storage class.
+    pub fn object(&self, bucket: &str, key: &str) -> HttpAnswer {
+        let authorization = signature_for("s3");
+        self.ask("GET", &format!("/{bucket}/{key}"), &[("Authorization", &authorization)], b"")
+            .done("reading an object")
+    }
+
     /// Makes a key in KMS and gives back its ARN.
     pub fn kms_key(&self) -> String {
         let made = self.kms("CreateKey", r#"{"Description":"for tests"}"#).done("making a key").json();

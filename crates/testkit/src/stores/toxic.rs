@@ -10,6 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
+use super::address_of;
 use super::in_thread::InThread;
 use crate::ports::Port;
 
@@ -63,8 +64,7 @@ impl Toxic {
     /// # Panics
     /// If the host is not an address.
     pub fn before_url(url: &str) -> Toxic {
-        let host = url.split("//").nth(1).and_then(|rest| rest.split('/').next()).expect("a URL");
-        Toxic::before(host.parse().expect("an address and a port"))
+        Toxic::before(address_of(url))
     }
 
     /// Its URL, in place of the server's.

@@ -13,6 +13,7 @@ mod latency;
 mod load;
 mod memory;
 mod serving;
+mod takeover;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -54,11 +55,12 @@ type Measure = fn(&Bench) -> Result<()>;
 
 /// Measures one part, or all.
 pub(crate) fn agent(arguments: &[&str], refloat: PathBuf) -> Result<()> {
-    let parts: [(&str, Measure); 4] = [
+    let parts: [(&str, Measure); 5] = [
         ("capture", capture::measure),
         ("memory", memory::measure),
         ("latency", latency::measure),
         ("serving", serving::measure),
+        ("takeover", takeover::measure),
     ];
     let (mut length, mut wanted, mut beside) = (Length::Usual, None, None);
     let mut arguments = arguments.iter().copied();
@@ -72,7 +74,7 @@ pub(crate) fn agent(arguments: &[&str], refloat: PathBuf) -> Result<()> {
     }
     let meant: Vec<_> = parts.iter().filter(|(name, _)| wanted.is_none_or(|wanted| wanted == *name)).collect();
     if meant.is_empty() {
-        return Err("the parts are capture, memory, latency and serving".into());
+        return Err("the parts are capture, memory, latency, serving and takeover".into());
     }
     let bench = Bench { length, refloat, beside };
     meant.iter().try_for_each(|(_, measure)| measure(&bench))

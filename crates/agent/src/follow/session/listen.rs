@@ -295,6 +295,8 @@ impl Session {
         let answer = match base {
             Ok(base) => {
                 self.told.see_full(base.closing.auth_revision);
+                // What members have at what is sealed next is what it is compared with.
+                beside.anchor_at = follower.rhythm.anchor_every.map(|_| Instant::now());
                 Ok(base.revision)
             }
             Err(error) => {

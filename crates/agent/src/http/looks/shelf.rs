@@ -1,7 +1,7 @@
 //! The archive, open for looking into.
 //!
 //! An archive that is open shows what was listed when it was opened. The shelf opens it anew when that is older than
-//! some seconds, one at a time, and lets few look into it at once: each look may take all cores.
+//! some seconds, or when more has been told of since, one at a time, and lets few look into it at once: each look may take all cores.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -36,6 +36,8 @@ pub(super) struct Shelved {
     /// Where what is fetched of it is kept meanwhile.
     pub(super) scratch: PathBuf,
     opened: Instant,
+    /// The newest revision that was told of then.
+    told: Option<i64>,
 }
 
 /// A listing that is older is not shown.
@@ -57,16 +59,17 @@ impl Shelf {
         Arc::new(Self { open: Arc::new(open), scratch, shelved: Mutex::new(None), turns })
     }
 
-    /// What `look` finds in the archive as it is now.
+    /// What `look` finds in the archive as it is now, of which everything up to a revision is `told`.
     pub(super) async fn read<T: Send + 'static>(
         &self,
+        told: Option<i64>,
         look: impl FnOnce(&Shelved) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
         let turn = timeout(TURN, Arc::clone(&self.turns).acquire_owned()).await;
         let Ok(Ok(turn)) = turn else { return Err(busy("others are looking into the archive")) };
         // What blocks cannot be ended: it keeps its turn until it is done, even if nobody waits for it any more.
         let answer = async {
-            let open = self.fresh().await?;
+            let open = self.fresh(told).await?;
             let looking = tokio::task::spawn_blocking(move || {
                 let found = look(&open);
                 drop(turn);
@@ -79,9 +82,10 @@ impl Shelf {
         timeout(ANSWER, answer).await.unwrap_or_else(|_| Err(busy("the archive did not answer in time")))
     }
 
-    async fn fresh(&self) -> Result<Arc<Shelved>, Problem> {
+    async fn fresh(&self, told: Option<i64>) -> Result<Arc<Shelved>, Problem> {
         let mut shelved = self.shelved.lock().await;
-        if let Some(open) = shelved.as_ref().filter(|open| open.opened.elapsed() < FRESH) {
+        let is_fresh = |open: &&Arc<Shelved>| open.opened.elapsed() < FRESH && open.told == told;
+        if let Some(open) = shelved.as_ref().filter(is_fresh) {
             return Ok(Arc::clone(open));
         }
         let (open, scratch, opened) = (Arc::clone(&self.open), self.scratch.clone(), Instant::now());
@@ -90,7 +94,7 @@ impl Shelf {
         let archive = opening
             .await
             .unwrap_or_else(|_| Err(Problem::new(Kind::Unavailable, "opening the archive ended early")))?;
-        let fresh = Arc::new(Shelved { archive, listed, scratch, opened });
+        let fresh = Arc::new(Shelved { archive, listed, scratch, opened, told });
         *shelved = Some(Arc::clone(&fresh));
         Ok(fresh)
     }
@@ -132,19 +136,22 @@ mod tests {
         let opened = Arc::default();
         let shelf = shelf(Arc::clone(&opened)).await;
         let name = |open: &Shelved| Ok(open.archive.cluster().map(|cluster| cluster.name.clone()));
-        let found = futures::future::join_all((0..5).map(|_| shelf.read(name))).await;
+        let found = futures::future::join_all((0..5).map(|_| shelf.read(Some(3), name))).await;
         assert!(found.iter().all(|found| found.as_ref().unwrap().as_deref() == Some("prod")));
         assert_eq!(opened.load(Ordering::Relaxed), 1);
         tokio::time::advance(FRESH).await;
-        shelf.read(name).await.unwrap();
+        shelf.read(Some(3), name).await.unwrap();
         assert_eq!(opened.load(Ordering::Relaxed), 2);
+        // Whoever was told of a revision asks for it at once.
+        shelf.read(Some(4), name).await.unwrap();
+        assert_eq!(opened.load(Ordering::Relaxed), 3);
     }
 
     #[tokio::test]
     async fn whoever_looks_for_too_long_keeps_their_turn_and_others_are_told() {
         let shelf = shelf(Arc::default()).await;
         // The archive is open before time stands still.
-        shelf.read(|_| Ok(())).await.unwrap();
+        shelf.read(None, |_| Ok(())).await.unwrap();
         let (let_go, held) = std::sync::mpsc::channel::<()>();
         let held = Arc::new(std::sync::Mutex::new(held));
         let hold = || {
@@ -152,7 +159,7 @@ mod tests {
             let (begun, begins) = tokio::sync::oneshot::channel();
             let looking = tokio::spawn(async move {
                 shelf
-                    .read(move |_| {
+                    .read(None, move |_| {
                         let _ = begun.send(());
                         let _ = held.lock().unwrap().recv();
                         Ok(())
@@ -165,7 +172,7 @@ mod tests {
         one.0.await.unwrap();
         other.0.await.unwrap();
         tokio::time::pause();
-        let asking = shelf.read(|_| Ok(()));
+        let asking = shelf.read(None, |_| Ok(()));
         tokio::pin!(asking);
         assert!(futures::poll!(asking.as_mut()).is_pending());
         tokio::time::advance(TURN + Duration::from_secs(1)).await;
@@ -174,6 +181,6 @@ mod tests {
         drop(let_go);
         one.1.await.unwrap().unwrap();
         other.1.await.unwrap().unwrap();
-        shelf.read(|_| Ok(())).await.unwrap();
+        shelf.read(None, |_| Ok(())).await.unwrap();
     }
 }

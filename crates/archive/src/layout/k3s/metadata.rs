@@ -33,13 +33,13 @@ pub enum Program {
 }
 
 /// The most that metadata can have. JSON takes at most six bytes for one.
-const MAX_BYTES: usize = 6 << 20;
+pub(crate) const MAX_METADATA_BYTES: usize = 6 << 20;
 
 impl Metadata {
     /// Reads a file of metadata.
     pub fn parse(bytes: &[u8]) -> Result<Self, NotMetadata> {
-        if bytes.len() > MAX_BYTES {
-            return Err(NotMetadata::TooLong { size_bytes: bytes.len(), limit: MAX_BYTES });
+        if bytes.len() > MAX_METADATA_BYTES {
+            return Err(NotMetadata::TooLong { size_bytes: bytes.len(), limit: MAX_METADATA_BYTES });
         }
         serde_json::from_slice(bytes).map(Self).map_err(NotMetadata::Json)
     }
@@ -88,7 +88,7 @@ mod tests {
         for text in ["", "[]", "{\"a\":1}", "{\"a\":{}}", "{\"a\":\"b\"} x", "null"] {
             assert!(matches!(Metadata::parse(text.as_bytes()), Err(NotMetadata::Json(_))), "{text}");
         }
-        assert!(matches!(Metadata::parse(&vec![b' '; MAX_BYTES + 1]), Err(NotMetadata::TooLong { .. })));
+        assert!(matches!(Metadata::parse(&vec![b' '; MAX_METADATA_BYTES + 1]), Err(NotMetadata::TooLong { .. })));
     }
 
     #[test]

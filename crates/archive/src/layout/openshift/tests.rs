@@ -28,7 +28,13 @@ fn resources_go_with_the_snapshot_of_their_run() {
     check(&[forced, RESOURCES], &[&format!(": {forced}, -{RESOURCES} NoSnapshot")]);
 
     let archive = archives(&listed(&[SNAPSHOT, later, RESOURCES])).remove(0);
-    assert_eq!(without_resources(&archive).map(|entry| entry.name.as_str()).collect::<Vec<_>>(), [later]);
+    let without = without_resources(&archive.entries, &archive.companions);
+    let without: Vec<_> = without.iter().map(|(entry, key)| (entry.name.as_str(), key.as_str())).collect();
+    assert_eq!(without, [(later, "static_kuberesources_2026-11-21_013643.tar.gz")]);
+
+    let archive = archives(&listed(&[&format!("a/{RUN}/{SNAPSHOT}")])).remove(0);
+    let (_, key) = without_resources(&archive.entries, &[]).remove(0);
+    assert_eq!(key.as_str(), format!("a/{RUN}/{RESOURCES}"));
 }
 
 #[test]

@@ -144,8 +144,9 @@ pub(super) fn run(ui: &mut Ui, args: &super::Args) -> Result<Exit, Failure> {
         record: (!args.archive.no_record).then(Timestamp::now),
         tell: &tell,
     };
-    let report = open.archive.check(&plan, &checking).map_err(failed)?;
+    let mut report = open.archive.check(&plan, &checking).map_err(failed)?;
     drop(bar);
+    open.archive.check_locks(&open.keyring, &mut report);
     checked.fill(&report, args.archive.deep);
     let mut verdict = Verdict::of_archive(args, checked);
     verdict.hear(&report);

@@ -1,4 +1,5 @@
 use super::*;
+use crate::error::Kind;
 use crate::restore::destination::{Unit, WalPlace};
 use crate::restore::sample::Sample;
 use crate::tables::Alarm;
@@ -187,4 +188,20 @@ fn a_plan_can_be_read() {
         plan.to_string(),
         format!("restore revision 7 to /data; member {id} of cluster {} (default); for etcd 3.5", plan.cluster)
     );
+}
+
+#[test]
+fn a_bucket_inside_a_bucket_is_named_and_refused() {
+    let database = ten().database_with_nested_bucket();
+    let error = Plan::choose(&Facts::of(&database).unwrap(), &options(), nowhere()).unwrap_err();
+    assert_eq!(error.kind(), Kind::Unsupported);
+    assert_eq!(error.to_string(), "bucket quotas: it holds a bucket, inner, which cannot be carried along");
+}
+
+#[test]
+fn a_pair_among_the_buckets_is_named_and_refused() {
+    let database = ten().database_with_pair_among_buckets();
+    let error = Plan::choose(&Facts::of(&database).unwrap(), &options(), nowhere()).unwrap_err();
+    assert_eq!(error.kind(), Kind::Unsupported);
+    assert_eq!(error.to_string(), "among the buckets there is a pair, quotas, which cannot be carried along");
 }

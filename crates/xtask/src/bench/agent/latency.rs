@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use etcd_rpc::Member;
 use tokio::sync::oneshot;
 
-use super::super::archive::scratch;
+use super::super::archive::{bytes_of, scratch};
 use super::etcd::Followed;
 use super::follower::Follower;
 use super::load::sending::Sending;
@@ -22,7 +22,7 @@ type Times = Vec<(i64, Instant)>;
 pub(super) fn measure(bench: &Bench) -> Result<()> {
     let lasting = Duration::from_secs(bench.by_length(5, 30, 30));
     tell_table(
-        "| Writes a second, asked for | Written | Bare watch p50 ms | p99 | Sealed p50 ms | p99 | Longest | Deltas | CPU s |",
+        "| Writes a second, asked for | Written | Bare watch p50 ms | p99 | Sealed p50 ms | p99 | Longest | Deltas | MB | CPU s | Peak MiB |",
     );
     RATES.iter().try_for_each(|&rate| run(bench, rate, lasting))
 }
@@ -38,6 +38,7 @@ fn run(bench: &Bench, rate: u64, lasting: Duration) -> Result<()> {
     deltas::wait_for(archive.path(), begin, SEALED_WITHIN).map_err(told)?;
     std::thread::sleep(Duration::from_secs(2));
 
+    follower.forget_peak()?;
     let cpu = follower.cpu()?;
     let lookout = deltas::Lookout::over(archive.path());
     let (stop, stopped) = oneshot::channel();
@@ -49,13 +50,13 @@ fn run(bench: &Bench, rate: u64, lasting: Duration) -> Result<()> {
     let _ = stop.send(());
     let watched = followed.runtime.block_on(watching)??;
     let sealed = lookout.end()?;
-    let cpu = follower.cpu()? - cpu;
+    let (cpu, peak, bytes) = (follower.cpu()? - cpu, follower.peak_mib()?, bytes_of(archive.path(), "/delta/0/")?);
 
     let acknowledged = &sending.acknowledged;
     let (bare, late) = (after(acknowledged, &watched), after(acknowledged, &sealed));
     let milliseconds = |time: Duration| time.as_secs_f64() * 1000.0;
     say(&format!(
-        "| {rate} | {:.0} | {:.1} | {:.1} | {:.0} | {:.0} | {:.0} | {} | {cpu:.1} |",
+        "| {rate} | {:.0} | {:.1} | {:.1} | {:.0} | {:.0} | {:.0} | {} | {:.1} | {cpu:.1} | {peak:.0} |",
         acknowledged.len() as f64 / lasting.as_secs_f64(),
         milliseconds(percentile(&bare, 50)),
         milliseconds(percentile(&bare, 99)),
@@ -63,6 +64,7 @@ fn run(bench: &Bench, rate: u64, lasting: Duration) -> Result<()> {
         milliseconds(percentile(&late, 99)),
         milliseconds(late.last().copied().unwrap_or_default()),
         sealed.len(),
+        bytes as f64 / 1e6,
     ));
     Ok(())
 }

@@ -1,0 +1,213 @@
+//! S3's encryption with keys of customers (SSE-C), before a server that takes no notice of them. What was written with a key
+//! is given to nobody who does not send it along, and what was written without one to nobody who sends one, in the words of
+//! AWS. The server behind sees no key, and nothing is encrypted: it is about who is given what.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::to_bytes;
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use md5::{Digest, Md5};
+
+use super::address_of;
+use super::answers::HttpAnswer;
+use super::in_thread::InThread;
+use crate::ports::Port;
+
+/// Who asks for keys before a server that does not.
+#[derive(Debug)]
+pub struct CustomerKeys {
+    port: Port,
+    gate: Arc<Gate>,
+    _thread: InThread,
+}
+
+#[derive(Debug)]
+struct Gate {
+    server: SocketAddr,
+    known: Mutex<Known>,
+}
+
+/// The digests of the keys with which something was written, by path; nothing where it was written without one.
+#[derive(Debug, Default)]
+struct Known {
+    objects: BTreeMap<String, Option<String>>,
+    uploads: BTreeMap<String, Option<String>>,
+}
+
+/// What a request is about, as far as keys matter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Reads,
+    Writes,
+    Begins,
+    WritesPart,
+    Completes,
+    Deletes,
+    Otherwise,
+}
+
+/// An error as AWS words it.
+struct Refusal(StatusCode, &'static str, &'static str);
+
+const MAX_BODY_BYTES: usize = 64 << 20;
+const HEADERS: &str = "x-amz-server-side-encryption-customer-";
+
+const LOCKED: Refusal = Refusal(
+    StatusCode::BAD_REQUEST,
+    "InvalidRequest",
+    "The object was stored using a form of Server Side Encryption. The correct parameters must be provided to retrieve the \
+     object.",
+);
+const OPEN: Refusal =
+    Refusal(StatusCode::BAD_REQUEST, "InvalidRequest", "The encryption parameters are not applicable to this object.");
+const OTHER: Refusal = Refusal(StatusCode::FORBIDDEN, "AccessDenied", "Access Denied");
+const OTHER_PART: Refusal = Refusal(
+    StatusCode::BAD_REQUEST,
+    "InvalidRequest",
+    "The multipart upload initiate requested encryption. Subsequent part requests must include the appropriate encryption \
+     parameters.",
+);
+const NO_KEY: Refusal = Refusal(
+    StatusCode::BAD_REQUEST,
+    "InvalidArgument",
+    "The secret key was invalid for the specified algorithm, or its digest did not match it.",
+);
+
+impl CustomerKeys {
+    /// Starts one before the S3 at `url`, which takes whatever signature.
+    ///
+    /// # Panics
+    /// If the host is not an address.
+    pub fn before_url(url: &str) -> CustomerKeys {
+        let gate = Arc::new(Gate { server: address_of(url), known: Mutex::default() });
+        let (port, router) = (Port::reserve(), Router::new().fallback(answer).with_state(Arc::clone(&gate)));
+        let thread = InThread::serve(&port, router);
+        CustomerKeys { port, gate, _thread: thread }
+    }
+
+    /// Its URL, in place of the server's.
+    pub fn url(&self) -> String {
+        self.port.url()
+    }
+
+    /// The objects that were written, as in `/bucket/key`, each with the digest of its key (MD5, in base64), if it has one.
+    pub fn objects(&self) -> BTreeMap<String, Option<String>> {
+        self.gate.known.lock().unwrap().objects.clone()
+    }
+}
+
+async fn answer(State(gate): State<Arc<Gate>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let body = to_bytes(body, MAX_BODY_BYTES).await.expect("a body that fits");
+    gate.pass(&parts, &body).unwrap_or_else(IntoResponse::into_response)
+}
+
+impl Gate {
+    fn pass(&self, parts: &Parts, body: &[u8]) -> Result<Response, Refusal> {
+        let (path, key) = (parts.uri.path(), digest_of_key(&parts.headers)?);
+        let asked = Asked::of(&parts.method, parts.uri.query().unwrap_or_default());
+        let mut known = self.known.lock().unwrap();
+        known.require(asked, path, key.as_ref())?;
+        let answer = self.ask(parts, body);
+        if answer.status < 300 {
+            known.note(asked, path, key);
+        }
+        Ok(response(&parts.method, answer))
+    }
+
+    /// What the server behind answers, which is told of no key.
+    fn ask(&self, parts: &Parts, body: &[u8]) -> HttpAnswer {
+        let is_passed_on = |name: &str| {
+            !name.starts_with(HEADERS) && !["host", "content-length", "connection", "transfer-encoding"].contains(&name)
+        };
+        let headers = parts.headers.iter().filter(|(name, _)| is_passed_on(name.as_str()));
+        let headers: Vec<(&str, &str)> =
+            headers.map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
+        let path = parts.uri.path_and_query().expect("a path").as_str();
+        HttpAnswer::of(self.server, parts.method.as_str(), path, &headers, body).expect("the server answers")
+    }
+}
+
+impl Known {
+    fn require(&self, asked: Asked, path: &str, key: Option<&String>) -> Result<(), Refusal> {
+        match asked {
+            Asked::Reads => match (self.objects.get(path), key) {
+                (Some(Some(_)), None) => Err(LOCKED),
+                (Some(None), Some(_)) => Err(OPEN),
+                (Some(Some(locked)), Some(key)) if locked != key => Err(OTHER),
+                _ => Ok(()),
+            },
+            Asked::WritesPart if self.uploads.get(path).is_some_and(|begun| begun.as_ref() != key) => Err(OTHER_PART),
+            _ => Ok(()),
+        }
+    }
+
+    fn note(&mut self, asked: Asked, path: &str, key: Option<String>) {
+        match asked {
+            Asked::Writes => drop(self.objects.insert(path.to_owned(), key)),
+            Asked::Begins => drop(self.uploads.insert(path.to_owned(), key)),
+            Asked::Completes => {
+                let begun = self.uploads.remove(path).flatten();
+                self.objects.insert(path.to_owned(), begun);
+            }
+            Asked::Deletes => drop(self.objects.remove(path)),
+            Asked::Reads | Asked::WritesPart | Asked::Otherwise => {}
+        }
+    }
+}
+
+impl Asked {
+    fn of(method: &Method, query: &str) -> Asked {
+        let has = |name: &str| query.split('&').any(|pair| pair.split('=').next() == Some(name));
+        match *method {
+            Method::GET | Method::HEAD if query.is_empty() => Self::Reads,
+            Method::PUT if query.is_empty() => Self::Writes,
+            Method::PUT if has("partNumber") => Self::WritesPart,
+            Method::POST if has("uploads") => Self::Begins,
+            Method::POST if has("uploadId") => Self::Completes,
+            Method::DELETE if query.is_empty() => Self::Deletes,
+            _ => Self::Otherwise,
+        }
+    }
+}
+
+/// The digest of the key that is sent along, if one is: with its algorithm, and with its digest, which has to be its own.
+fn digest_of_key(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
+    let header = |name: &str| headers.get(format!("{HEADERS}{name}")).and_then(|value| value.to_str().ok());
+    let (algorithm, key, digest) = match (header("algorithm"), header("key"), header("key-md5")) {
+        (None, None, None) => return Ok(None),
+        (Some(algorithm), Some(key), Some(digest)) => (algorithm, key, digest),
+        _ => return Err(NO_KEY),
+    };
+    let key = BASE64.decode(key).map_err(|_| NO_KEY)?;
+    let is_one = algorithm == "AES256" && key.len() == 32 && BASE64.encode(Md5::digest(&key)) == digest;
+    if is_one { Ok(Some(digest.to_owned())) } else { Err(NO_KEY) }
+}
+
+fn response(method: &Method, answer: HttpAnswer) -> Response {
+    let mut response = Response::builder().status(answer.status);
+    for (name, value) in &answer.headers {
+        // Of what is only told about, the length is that of the object.
+        let is_framing = matches!(name.as_str(), "content-length" | "transfer-encoding" | "connection");
+        if !is_framing || (name == "content-length" && *method == Method::HEAD) {
+            response = response.header(name, value);
+        }
+    }
+    response.body(answer.body.into()).expect("an answer")
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let Refusal(status, code, message) = self;
+        let body = format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>{message}</Message></Error>");
+        (status, [("content-type", "application/xml")], body).into_response()
+    }
+}
