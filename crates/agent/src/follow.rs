@@ -35,7 +35,7 @@ use archive::error::in_one_line;
 use archive::{Epoch, Error};
 use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::follow::live::Live;
 use crate::follow::meanwhile::Learned;
@@ -108,6 +108,8 @@ pub struct Follower {
 /// How long is waited after something went wrong, before it is tried again.
 const PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+/// How often members are asked how they are.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// Whoever waits for a member looks for one at least so often.
 const LONGEST_LOOK: Duration = Duration::from_secs(2);
 /// How long a store may take to say that the archive is there.
@@ -232,6 +234,7 @@ impl Follower {
 
     /// Waits until the right to write is ours. Nothing if it is time to stop.
     async fn wait_for_right(&mut self, orders: &mut mpsc::Receiver<Order>, stop: &mut Stop) -> Option<Epoch> {
+        let mut looking = std::pin::pin!(keep_looking(Arc::clone(&self.live), self.progress.clone()));
         loop {
             let why = match &*self.right.borrow_and_update() {
                 right @ Right::Ours(_) => match right.permit() {
@@ -254,10 +257,21 @@ impl Follower {
             };
             tokio::select! {
                 changed = self.right.changed() => changed.ok()?,
+                () = &mut looking => {}
                 // What can be asked for needs the one who writes.
                 Some(order) = orders.recv() => order.refuse(&why),
                 () = stop.told() => return None,
             }
+        }
+    }
+}
+
+/// Tells how members are from time to time, for whoever has nothing else to ask them.
+async fn keep_looking(live: Arc<dyn Live>, progress: Progress) {
+    loop {
+        sleep(LOOK_EVERY).await;
+        if let Ok(sight) = live.look().await {
+            progress.tell(|told| told.sight = Some(sight));
         }
     }
 }

@@ -68,6 +68,7 @@ impl Member {
     /// The member that `setup` tells of; etcd's configuration is the one in `file`. How its data directory is, is told
     /// `prepared`.
     pub fn new(setup: Setup, file: PathBuf, prepared: watch::Sender<Prepared>, metrics: Arc<Metrics>) -> Self {
+        metrics.beside(&setup.place.name);
         let start = Arc::new(Mutex::new(Start::new(setup.clone())));
         Self { setup, file, start, prepared, metrics }
     }

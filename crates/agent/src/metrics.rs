@@ -115,6 +115,11 @@ impl Metrics {
         self.happened.store_bytes.add(&[destination, "written"], counts.bytes_written);
     }
 
+    /// The agent is beside `member`, by its name in etcd.
+    pub fn beside(&self, member: &str) {
+        self.published.beside(member);
+    }
+
     /// Following, sealing or taking a full failed.
     pub fn capture_failed(&self, kind: Kind) {
         self.happened.failures.add(&[word(kind)], 1);

@@ -21,7 +21,7 @@ use tokio::time::interval;
 
 use crate::care::turns;
 use crate::follow::live::{MemberSight, Sight};
-use crate::follow::progress::{Doing, Mark, Standing};
+use crate::follow::progress::{self, Doing, Mark, Standing};
 use crate::follow::spool::Fill;
 use crate::follow::{Rhythm, choose};
 use crate::home::Home;
@@ -79,9 +79,13 @@ impl Reporter {
         let mut samples: VecDeque<Sample> = VecDeque::new();
         let mut ticks = interval(EVERY);
         let mut standing = self.standing.clone();
+        let mut unreached: Option<progress::Trouble> = None;
         loop {
             let now = Timestamp::now();
-            let heard = self.hear();
+            let mut heard = self.hear();
+            let since = unreached.map_or(now, |before| before.since);
+            unreached = why_unreached(&heard.right).map(|what| progress::Trouble { what, since });
+            heard.unreached.clone_from(&unreached);
             sample(&mut samples, &heard, now);
             let status = heard.status(now, &self, samples.iter().cloned().collect());
             told.send_replace(Arc::new(status));
@@ -102,11 +106,22 @@ impl Reporter {
             standing: self.standing.borrow().clone(),
             fill: *self.fill.borrow(),
             right: self.right.borrow().clone(),
+            unreached: None,
             upkeep: self.upkeep.borrow().clone(),
             elsewhere: self.elsewhere.iter().map(|one| (one.place.clone(), one.upkeep.borrow().clone())).collect(),
             care: self.care.borrow().clone(),
             prepared: self.prepared.borrow().clone(),
         }
+    }
+}
+
+/// Why the archive does not answer: whoever writes renews the right to it every few seconds, also where there is nothing else
+/// to be written.
+fn why_unreached(right: &Right) -> Option<String> {
+    match right {
+        Right::Untold { why } => Some(why.clone()),
+        Right::Ours(_) if right.permit().is_none() => Some("the right to write could not be renewed in time".into()),
+        _ => None,
     }
 }
 
@@ -116,6 +131,8 @@ struct Heard {
     standing: Standing,
     fill: Fill,
     right: Right,
+    /// Why the first destination does not answer, if it does not.
+    unreached: Option<progress::Trouble>,
     upkeep: upkeep::Told,
     elsewhere: Vec<(String, upkeep::Told)>,
     care: turns::Told,
@@ -251,8 +268,9 @@ impl Heard {
     }
 
     fn first_destination(&self, home: &Home) -> Destination {
-        let trouble = self.standing.trouble.as_ref().filter(|_| self.fill.objects > 1);
-        let health = match (trouble, self.standing.sealed) {
+        let undelivered = self.standing.trouble.clone().filter(|_| self.fill.objects > 1);
+        let trouble = undelivered.or_else(|| self.unreached.clone());
+        let health = match (&trouble, self.standing.sealed) {
             (Some(_), _) => Health::Failing,
             (None, Some(_)) => Health::Healthy,
             (None, None) => Health::Unknown,
@@ -260,7 +278,7 @@ impl Heard {
         Destination {
             place: home.store.place().to_owned(),
             health,
-            trouble: trouble.map(|trouble| Trouble { at: trouble.since, what: trouble.what.clone(), goes_on: true }),
+            trouble: trouble.map(|trouble| Trouble { at: trouble.since, what: trouble.what, goes_on: true }),
             reached: self.reached(),
             objects: self.upkeep.listed.map(|(objects, _)| objects),
             size_bytes: self.upkeep.listed.map(|(_, bytes)| bytes),
@@ -282,7 +300,6 @@ impl Heard {
                 last: defragmented.as_ref().map(outcome),
                 next: *next_defragmentation,
             },
-            ..Upkeep::default()
         }
     }
 

@@ -104,7 +104,8 @@ impl Agent {
         let (told, upkeep) = watch::channel(Told::default());
         if let Some(schedule) = schedule {
             let (home, right, metrics) = (home.clone(), pen.right(), Arc::clone(&metrics));
-            let keeper = Upkeep { home, first: None, schedule, right, told, metrics };
+            let standing = standing.clone();
+            let keeper = Upkeep { home, first: None, schedule, right, standing, told, metrics };
             beside.spawn(keeper.keep_up(stopper.stop_signal()));
         }
         let mut elsewhere = Vec::new();
@@ -113,7 +114,8 @@ impl Agent {
             elsewhere.push(Elsewhere { place: other.store.place().to_owned(), upkeep });
             let (first, schedule) = (Some(home.clone()), schedule.clone());
             let (right, metrics) = (pen.right(), Arc::clone(&metrics));
-            let keeper = Upkeep { home: other.clone(), first, schedule, right, told, metrics };
+            let standing = standing.clone();
+            let keeper = Upkeep { home: other.clone(), first, schedule, right, standing, told, metrics };
             beside.spawn(keeper.keep_up(stopper.stop_signal()));
         }
         let others = others.into_iter().map(|(other, _)| other).collect();

@@ -1,7 +1,7 @@
 //! An agent that runs, as the published protocol asks it for snapshots.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use api::status::Status;
 use archive::error::in_one_line;
@@ -44,10 +44,11 @@ pub struct Sidecar {
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
 
 impl Sidecar {
-    async fn ask(&self, order: impl FnOnce(oneshot::Sender<Answer>) -> Order) -> Result<Revision, NoSnapshot> {
+    /// Has everything sealed that the cluster has now.
+    async fn seal(&self) -> Result<Revision, NoSnapshot> {
         let (asked, answer) = oneshot::channel();
         let gone = || NoSnapshot::Failed("the agent is stopping".into());
-        self.orders.send(order(asked)).await.map_err(|_| gone())?;
+        self.orders.send(Order(asked)).await.map_err(|_| gone())?;
         let late = |_| NoSnapshot::Failed(format!("it was not done in {} s", PATIENCE.as_secs()));
         let answer = timeout(PATIENCE, answer).await.map_err(late)?.map_err(|_| gone())?;
         answer.map_err(|refused| match self.standing.borrow().doing {
@@ -82,18 +83,19 @@ impl Sidecar {
 
     /// Makes a full of what is sealed, from the archive: etcd is not read for it.
     async fn make_full(&self) -> Result<(), NoSnapshot> {
-        let made = self.home.with(|archive, home| {
+        let metrics = Arc::clone(&self.metrics);
+        let made = self.home.with(move |archive, home| {
+            let (began, now) = (Instant::now(), Timestamp::now());
             let agreed = archive.agree(&Wanted::default(), &At::Latest, &home.scratch)?;
-            match archive.full_of(&agreed) {
-                Some(full) => archive.make_full(&full, &home.writing(Timestamp::now())?).map(|_| ()),
-                None => Ok(()),
-            }
+            let Some(full) = archive.full_of(&agreed) else { return Ok(()) };
+            let made = archive.make_full(&full, &home.writing(now)?);
+            let published = made.is_ok().then_some((full.plan.target.unwrap_or_default().0, now));
+            metrics.snapshot(SnapshotKind::Full, began.elapsed(), published);
+            made.map(drop)
         });
         made.await.map_err(|error| NoSnapshot::Failed(in_one_line(&error)))
     }
 }
-
-type Answer = Result<Revision, crate::follow::order::Refused>;
 
 fn told(entry: &Entry, prefix: &str) -> Snapshot {
     let range = entry.changes();
@@ -118,7 +120,7 @@ impl Snapshots for Sidecar {
     fn full(&self, is_final: bool) -> BoxFuture<'static, Result<Snapshot, NoSnapshot>> {
         let sidecar = self.clone();
         async move {
-            sidecar.ask(Order::Seal).await?;
+            sidecar.seal().await?;
             sidecar.make_full().await?;
             let full = sidecar.newest(SnapshotKind::Full).await?;
             let full = full.ok_or_else(|| NoSnapshot::Failed("it is not listed".into()))?;
@@ -131,7 +133,7 @@ impl Snapshots for Sidecar {
         let sidecar = self.clone();
         async move {
             let before = sidecar.standing.borrow().sealed.map(|sealed| sealed.revision);
-            let reached = sidecar.ask(Order::Seal).await?;
+            let reached = sidecar.seal().await?;
             // Where nothing has changed since, nothing was published.
             if before >= Some(reached) {
                 return Ok(None);

@@ -32,6 +32,7 @@ use tracing::Instrument;
 
 use crate::drill::scheduled::drill;
 use crate::drill::{DrillError, Etcd};
+use crate::follow::progress;
 use crate::home::{Home, blocking};
 use crate::metrics::Metrics;
 use crate::pen::Right;
@@ -86,6 +87,8 @@ pub struct Upkeep {
     pub schedule: Schedule,
     /// The right to write.
     pub right: watch::Receiver<Right>,
+    /// Following, which hears what members answer.
+    pub standing: watch::Receiver<progress::Standing>,
     /// What is told.
     pub told: watch::Sender<Told>,
     /// What is counted.
@@ -196,8 +199,8 @@ impl Upkeep {
 
     /// Rebuilds the newest point that a member answered about.
     async fn compare(&self) -> Result<String, String> {
-        let (home, told) = (self.home.clone(), self.told.clone());
-        blocking(move || comparing::compare(&home, &told)).await
+        let (home, told, answers) = (self.home.clone(), self.told.clone(), self.standing.borrow().answers.clone());
+        blocking(move || comparing::compare(&home, answers, &told)).await
     }
 
     /// Brings up the newest point, and records that it came up.

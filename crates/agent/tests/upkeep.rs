@@ -10,19 +10,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent::follow::progress::Standing;
 use agent::home::{Home, Site};
 use agent::metrics::Metrics;
 use agent::pen::Pen;
 use agent::stop::Stopper;
 use agent::upkeep::{Schedule, Told, Upkeep, Work};
+use archive::Anchor;
 use archive::fence::{Candidate, Instance, Terms};
 use archive::merge_plan::MergePolicy;
+use etcd_data::Revision;
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use world::World;
+use world::{LAST, LEFT, World};
 
 const LONG: Duration = Duration::from_secs(60);
 const NEVER: Duration = Duration::from_secs(1 << 20);
@@ -51,6 +54,11 @@ fn nothing() -> Schedule {
 
 impl Keeper {
     async fn of(world: &World, schedule: Schedule) -> Self {
+        Self::hearing(world, schedule, Vec::new()).await
+    }
+
+    /// One who has heard what members answered last.
+    async fn hearing(world: &World, schedule: Schedule, answers: Vec<Anchor>) -> Self {
         let site = Site::open_to_all(Arc::clone(&world.store), world.folder.path());
         let home = Home::at(site, world.cluster.clone());
         home.be_ready_to_write(Timestamp::now()).await.unwrap();
@@ -61,7 +69,8 @@ impl Keeper {
         let mut right = pen.right();
         timeout(LONG, right.wait_for(|right| right.permit().is_some())).await.unwrap().unwrap();
         let (told, heard) = watch::channel(Told::default());
-        let upkeep = Upkeep { home, first: None, schedule, right, told, metrics: Arc::new(Metrics::new()) };
+        let standing = watch::Sender::new(Standing { answers, ..Standing::default() }).subscribe();
+        let upkeep = Upkeep { home, first: None, schedule, right, standing, told, metrics: Arc::new(Metrics::new()) };
         let stop = Stopper::default();
         let stopped = stop.stop_signal();
         let task = tokio::spawn(async move {
@@ -179,6 +188,25 @@ async fn where_no_member_has_answered_there_is_nothing_to_compare() {
     let mut told = keeper.until_done(Work::Compare).await;
     let last = told.of(Work::Compare).last.clone().unwrap();
     assert_eq!(last.result.unwrap(), "no member has answered about a point of it yet");
+    keeper.stop().await;
+}
+
+/// A cluster to which nobody writes gets no deltas, and so none that tells what its members answered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_members_answered_last_is_compared_though_no_delta_tells_of_it() {
+    let world = world(None).await;
+    let answer = |revision| Anchor {
+        revision: Revision(revision),
+        compact_revision: Some(Revision(LEFT + 1)),
+        hash: 2,
+        member: "etcd-2".into(),
+        taken: Timestamp::now(),
+    };
+    let schedule = Schedule { compare_every: OFTEN, ..nothing() };
+    // What is not there yet cannot be compared.
+    let mut keeper = Keeper::hearing(&world, schedule, vec![answer(LAST), answer(LAST + 1)]).await;
+    let told = keeper.until_done(Work::Compare).await;
+    assert!(what(&told).iter().any(|what| what.contains("but etcd-2 answered 2")), "{:?}", what(&told));
     keeper.stop().await;
 }
 

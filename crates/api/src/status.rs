@@ -264,11 +264,9 @@ pub struct Destination {
 /// What is done from time to time.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Upkeep {
-    /// Taking or making fulls.
-    pub full: Task,
     /// Comparing with the live cluster.
     pub anchor: Task,
-    /// Merging deltas.
+    /// Merging deltas, also to new fulls.
     pub merge: Task,
     /// Deleting what retention lets go.
     pub prune: Task,

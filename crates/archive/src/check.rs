@@ -10,6 +10,7 @@
 
 mod chain;
 mod companions;
+mod continued;
 mod deep;
 mod finding;
 mod locks;
@@ -90,6 +91,8 @@ impl Archive {
             compare(&mut looked, &neighbours, highest, &mut report);
         } else {
             companions::check(self, &looked, checking.scratch, &mut report)?;
+            let found = continued::check(self, &looked, checking.scratch, &mut report);
+            place(found, &mut looked, &mut report);
         }
         if !plan.is_of_point {
             find_holes(self, &looked, &mut report);

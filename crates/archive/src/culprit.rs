@@ -41,7 +41,7 @@ fn culprit<'e>(objects: impl Iterator<Item = &'e Entry>, error: &crate::Error) -
 }
 
 /// Which of `objects` an error was in that tells only the place.
-fn elsewhere<'e>(mut objects: impl Iterator<Item = &'e Entry>, error: &Error) -> Option<&'e Key> {
+pub(crate) fn elsewhere<'e>(mut objects: impl Iterator<Item = &'e Entry>, error: &Error) -> Option<&'e Key> {
     let Error::Elsewhere { place, kind: Kind::Corrupt | Kind::Missing, .. } = error else { return None };
     // Of one of ours it is told which records of it, too.
     let is_in = |entry: &&Entry| {
@@ -54,6 +54,16 @@ impl Agreed {
     /// The object whose fault it is that nothing was built, and what is wrong with it; nothing if it is no object's.
     pub fn culprit(&self, error: &RestoreError) -> Option<(Key, String)> {
         let key = self.culprit_of_building(error)?;
+        Some((key.clone(), deepest(error)))
+    }
+
+    /// The object whose fault it is that the point could not be opened, and what is wrong with it; nothing if it is no
+    /// object's.
+    pub(crate) fn culprit_of_opening(&self, error: &crate::Error) -> Option<(Key, String)> {
+        let key = match error {
+            crate::Error::Data(error) => self.culprit_of_reading(error)?,
+            error => self.plan.culprit(error)?,
+        };
         Some((key.clone(), deepest(error)))
     }
 

@@ -198,6 +198,9 @@ pub enum ObjectError {
         /// What is wrong with the first lockbox that was tried.
         why: String,
     },
+    /// Its changes do not follow on what comes before them, though its revisions do.
+    #[error("{0}: it is of another history")]
+    OtherHistory(etcd_data::soundness::Misfit),
     /// Whoever keeps it marked it as not to be restored from.
     #[error("it is marked as excluded")]
     Excluded,
@@ -237,7 +240,7 @@ impl ObjectError {
         match self {
             // Only a person can tell whether it is forged: it is neither used nor deleted.
             Self::Newer { .. } | Self::InTheOpen { .. } | Self::PerhapsInTheOpen { .. } => Kind::Unsupported,
-            Self::Damaged { .. } | Self::Misplaced { .. } => Kind::Corrupt,
+            Self::Damaged { .. } | Self::Misplaced { .. } | Self::OtherHistory(_) => Kind::Corrupt,
             Self::NoKey { .. } => Kind::Denied,
             Self::Excluded => Kind::Missing,
             Self::Read(failed) => read_kind(failed),
@@ -323,6 +326,35 @@ fn read_kind(failed: &crate::read_at::ReadFailed) -> Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_fault_of_a_store_has_its_kind() {
+        let text = String::new;
+        for (fault, kind) in [
+            (Fault::NotFound, Kind::Missing),
+            (Fault::NoSuchPlace, Kind::Missing),
+            (Fault::NoSuchUpload, Kind::Missing),
+            (Fault::Exists, Kind::Conflict),
+            (Fault::Changed, Kind::Conflict),
+            (Fault::Retained { until: None }, Kind::Conflict),
+            (Fault::Credentials(text()), Kind::Denied),
+            (Fault::Forbidden(text()), Kind::Denied),
+            (Fault::ClockSkew, Kind::Denied),
+            (Fault::Untrusted(store::Distrust::Plain), Kind::Denied),
+            (Fault::OtherKey(text()), Kind::Denied),
+            (Fault::WrongRegion { region: None }, Kind::Usage),
+            (Fault::Invalid(text()), Kind::Usage),
+            (Fault::Damaged(text()), Kind::Corrupt),
+            (Fault::Unable("replace"), Kind::Unsupported),
+            (Fault::Throttled { after: None }, Kind::Unavailable),
+            (Fault::TimedOut { after: std::time::Duration::ZERO }, Kind::Unavailable),
+            (Fault::Unavailable { what: text(), source: None }, Kind::Unavailable),
+            (Fault::Full, Kind::Unavailable),
+            (Fault::Nonsense(text()), Kind::Unavailable),
+        ] {
+            assert_eq!(kind_of(&fault), kind, "{fault:?}");
+        }
+    }
 
     /// What is damaged in a store is gone around; a store that does not answer is waited for.
     #[test]

@@ -44,6 +44,7 @@ pub mod catalogue;
 pub mod check;
 mod chunk;
 pub mod closing;
+mod continuation;
 pub mod copy;
 pub mod copy_plan;
 mod culprit;

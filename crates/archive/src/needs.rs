@@ -1,5 +1,5 @@
-//! What an open point needs, and with which bytes: to tell how far it is proven, and to record what was shown of all of
-//! it at once.
+//! What an open point needs, and with which bytes: to tell how far it is proven, to record what was shown of all of it at
+//! once, and to tell which keys it takes.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,44 @@ use store::Key;
 
 use crate::agree::{Agreed, told};
 use crate::archive::Archive;
+use crate::encryption::{KeyId, Lockbox, MAX_LOCKBOX_BYTES};
 use crate::error::Error;
 use crate::identity::LineageId;
 use crate::name::Name;
 use crate::proof::{Evidence, Item, Level, Need, ObjectDigest, Proven};
 
+/// An archive key that a point takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NeededKey {
+    /// Which one.
+    pub id: KeyId,
+    /// Where its lockbox is.
+    pub lockbox: Key,
+    /// Who can open that, as it is now. What objects say is who could when they were written.
+    pub recipients: Vec<String>,
+    /// How many of the point's objects it opens.
+    pub objects: usize,
+}
+
 impl Archive {
+    /// The archive keys that open what the point which `agreed` leads to needs. None if nothing of it is encrypted.
+    pub fn needed_keys(&self, agreed: &Agreed) -> Result<Vec<NeededKey>, Error> {
+        let told = told(&agreed.objects);
+        let mut opens: BTreeMap<KeyId, usize> = BTreeMap::new();
+        for (key, _) in needed(agreed) {
+            if let Some(encryption) = told.get(&key).and_then(|told| told.header.encryption.as_ref()) {
+                *opens.entry(encryption.archive_key).or_default() += 1;
+            }
+        }
+        let needed_key = |(id, objects): (KeyId, usize)| -> Result<NeededKey, Error> {
+            let name = Name::Lockbox(id);
+            let bytes = self.read_small(&name, MAX_LOCKBOX_BYTES as u64 + 1)?;
+            let recipients = Lockbox::parse(id, &bytes)?.recipients();
+            Ok(NeededKey { id, lockbox: self.key(&name), recipients, objects })
+        };
+        opens.into_iter().map(needed_key).collect()
+    }
+
     /// How far the point that `agreed` leads to is proven. Nothing if something that it needs is not proven at all.
     pub fn proven_level(&self, agreed: &Agreed, proven: &Proven) -> Option<Level> {
         let digests = digests(agreed);

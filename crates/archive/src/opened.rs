@@ -18,6 +18,7 @@ use store::Key;
 use crate::agree::{Agreed, Opened};
 use crate::archive::Archive;
 use crate::closing::{Anchor, Closing, Compaction};
+use crate::continuation::Continuation;
 use crate::entry::{Entry, Layout};
 use crate::error::{Error, ObjectError, SnapshotError};
 use crate::fetch::{Spool, Spooled};
@@ -69,9 +70,10 @@ impl OpenPoint {
 
 impl Archive {
     /// The point that `agreed` leads to, for somebody who reads all of it: what is far is brought to files in the
-    /// folder `scratch`.
+    /// folder `scratch`. Deltas that nothing chains have to follow on what comes before them.
     pub fn open_whole(&self, agreed: &Agreed, scratch: &Path) -> Result<OpenPoint, Error> {
         let point = open(agreed, |object| Ok(object.chunks().collect()))?;
+        require_continued(agreed, &point.database)?;
         let far = |entry: &Entry| match agreed.objects.get(&entry.key) {
             Some(Opened::Ours { far, .. }) => far.clone(),
             _ => None,
@@ -152,6 +154,13 @@ fn open(agreed: &Agreed, chunks: impl Fn(&Object) -> Result<Chunks, ObjectError>
         unknown: full.map(|full| Unknown::of(full, revision)).unwrap_or_default(),
         _spool: None,
     })
+}
+
+/// Ours are chained by digests, and need not be read for that.
+fn require_continued(agreed: &Agreed, database: &Database) -> Result<(), Error> {
+    let deltas = &agreed.plan.deltas;
+    let is_unchained = |part: &Part| matches!(agreed.objects.get(&part.entry.key), Some(Opened::Events(_)));
+    if deltas.iter().any(is_unchained) { Continuation::of(database, deltas)?.require(deltas) } else { Ok(()) }
 }
 
 fn unsound(key: &Key, source: SnapshotError) -> Error {

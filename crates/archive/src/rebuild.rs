@@ -37,6 +37,24 @@ pub enum BuildError {
 }
 
 impl Archive {
+    /// Chooses what leads to the point `at` without the objects in `set_aside`, and opens it for somebody who reads all of
+    /// it. Where that shows that another object is of no use, it is done without that too, if there is another way.
+    pub fn open_point(
+        &self,
+        wanted: &Wanted,
+        at: &At,
+        scratch: &Path,
+        mut set_aside: Vec<(Key, String)>,
+    ) -> Result<BuildPoint, Error> {
+        loop {
+            let agreed = self.agree_without(wanted, at, scratch, set_aside)?;
+            match self.open_whole(&agreed, scratch) {
+                Ok(opened) => return Ok(BuildPoint { agreed, opened }),
+                Err(error) => set_aside = agreed.set_aside_after_opening(&error).ok_or(error)?,
+            }
+        }
+    }
+
     /// Builds something of the point `at`, with `build`. Where that shows that an object is of no use, it is done without
     /// it, if there is another way. What has to be on this machine meanwhile is kept in the folder `scratch`.
     pub fn build<T>(
@@ -48,9 +66,7 @@ impl Archive {
     ) -> Result<(BuildPoint, T), BuildError> {
         let mut set_aside = Vec::new();
         loop {
-            let agreed = self.agree_without(wanted, at, scratch, set_aside)?;
-            let opened = self.open_whole(&agreed, scratch)?;
-            let point = BuildPoint { agreed, opened };
+            let point = self.open_point(wanted, at, scratch, set_aside)?;
             match build(&point) {
                 Ok(built) => return Ok((point, built)),
                 Err(error) => set_aside = point.agreed.set_aside_after(&error).ok_or(error)?,
@@ -64,6 +80,12 @@ impl Agreed {
     /// fault it is. Nothing if it is no object's.
     pub fn set_aside_after(&self, error: &RestoreError) -> Option<Vec<(Key, String)>> {
         let culprit = self.culprit(error)?;
+        Some(self.set_aside.iter().cloned().chain([culprit]).collect())
+    }
+
+    /// The same after `error` came of opening the point.
+    fn set_aside_after_opening(&self, error: &Error) -> Option<Vec<(Key, String)>> {
+        let culprit = self.culprit_of_opening(error)?;
         Some(self.set_aside.iter().cloned().chain([culprit]).collect())
     }
 }

@@ -255,7 +255,7 @@ fn of_damaged_archives_what_can_be_restored_is_brought_in() {
                 assert!(world.hash(&imported, end).is_some(), "{name} at {end}");
             }
             let after = range[1].as_i64().unwrap() + 1;
-            if after <= 320 {
+            if Some(Revision(after)) <= source.catalogue().highest() {
                 assert_eq!(world.hash(&imported, after), None, "{name} at {after}");
                 assert!(counts(&importing).3 > 0, "{name}: {importing:?}");
             }

@@ -348,6 +348,25 @@ mod tests {
     }
 
     #[test]
+    fn how_much_is_asked_for_at_most_is_as_it_was_said() {
+        let args = StoreArgs {
+            max_bytes_per_second: Some(1000),
+            max_requests_per_second: NonZeroU32::new(7),
+            ..StoreArgs::default()
+        };
+        for place in ["s3://b", "gs://b", "az://b", "swift://b", "file:///b"] {
+            let limits = args.settings_in(&remote(place), Environment::default()).unwrap().limits;
+            assert_eq!(
+                (limits.bytes_per_second, limits.requests_per_second),
+                (Some(1000), NonZeroU32::new(7)),
+                "{place}"
+            );
+        }
+        let limits = StoreArgs::default().settings_in(&remote("s3://b"), Environment::default()).unwrap().limits;
+        assert_eq!((limits.bytes_per_second, limits.requests_per_second), (None, None));
+    }
+
+    #[test]
     fn flags_overrule_what_a_secret_says() {
         let folder = filled(&[("region", "eu-west-1\n"), ("endpoint", "https://one.example\n")]);
         let args = StoreArgs { endpoint: Some("https://other.example".into()), ..with_credentials(&folder) };

@@ -379,6 +379,59 @@ mod tests {
         }
     }
 
+    fn kind_told(failure: &Failure) -> Option<Kind> {
+        match failure {
+            Failure::Said { kind, .. } => Some(*kind),
+            Failure::OutputClosed => None,
+        }
+    }
+
+    /// The kind, from which the exit code follows, and a part of the hint.
+    #[test]
+    fn every_fault_of_a_store_ends_as_the_reference_says_with_its_own_advice() {
+        let text = String::new;
+        let elsewhere = || Fault::WrongRegion { region: Some("eu-west-1".into()) };
+        for (fault, kind, expected) in [
+            (Fault::NoSuchPlace, Kind::Missing, "name of the bucket"),
+            (Fault::NotFound, Kind::Missing, "deleted meanwhile"),
+            (Fault::Credentials(text()), Kind::Denied, "--credentials"),
+            (Fault::Untrusted(Distrust::UnknownAuthority), Kind::Denied, "--ca-file"),
+            (Fault::Forbidden(text()), Kind::Denied, "permission"),
+            (Fault::OtherKey(text()), Kind::Denied, "--sse-key-file"),
+            (elsewhere(), Kind::Usage, "--region eu-west-1"),
+            (Fault::WrongRegion { region: None }, Kind::Usage, "--region names the one"),
+            (Fault::ClockSkew, Kind::Denied, "set the clock"),
+            (Fault::Full, Kind::Unavailable, "make room"),
+            (Fault::Throttled { after: None }, Kind::Unavailable, "--max-requests-per-second"),
+            (Fault::TimedOut { after: std::time::Duration::ZERO }, Kind::Unavailable, "--patience"),
+            (Fault::Unavailable { what: text(), source: None }, Kind::Unavailable, "--patience"),
+            (Fault::Nonsense(text()), Kind::Unavailable, "--endpoint"),
+            (Fault::Retained { until: None }, Kind::Conflict, "retention"),
+            (Fault::Unable("delete"), Kind::Unsupported, "refloat doctor"),
+        ] {
+            let failure = fault_failure("s3://b/x", "reading", &fault);
+            assert_eq!(kind_told(&failure), Some(kind), "{fault:?}");
+            let hint = hint("s3://b/x", "reading", &fault);
+            assert!(hint.contains(expected), "{fault:?}: {hint}");
+        }
+    }
+
+    /// The same of what is the matter with keys.
+    #[test]
+    fn what_is_of_a_newer_format_or_for_others_is_told_apart() {
+        let id = archive::encryption::KeyId(1);
+        for (error, kind, expected) in [
+            (KeyError::Newer { id, found: 2, known: 1 }, Kind::Unsupported, "a newer refloat"),
+            (KeyError::Missing { id, recipients: Vec::new() }, Kind::Missing, "another destination"),
+            (KeyError::Malformed { id, what: String::new() }, Kind::Corrupt, "changed the archive"),
+        ] {
+            let failure = key_failure(&error);
+            assert_eq!(kind_told(&failure), Some(kind), "{error:?}");
+            let Failure::Said { hint: Some(hint), .. } = failure else { panic!("{error:?} has no hint") };
+            assert!(hint.contains(expected), "{error:?}: {hint}");
+        }
+    }
+
     #[test]
     fn advice_is_for_the_kind_of_place() {
         let hint_at = |what: &str, fault: &Fault| hint(what, "listing", fault);

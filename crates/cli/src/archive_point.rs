@@ -6,10 +6,12 @@ use std::sync::Arc;
 use archive::agree::Agreed;
 use archive::archive::Archive;
 use archive::encryption::Keyring;
+use archive::needs::NeededKey;
 use archive::opened::OpenPoint;
 use archive::plan::{Remark, Wanted};
 use archive::point::Covered;
 use archive::proof::Evidence;
+use archive::rebuild::BuildPoint;
 use archive::unlock::Unlocking;
 use archive::{At, Error, Layout};
 use etcd_data::Kind;
@@ -80,6 +82,7 @@ pub fn open_archive(source: &SourceArgs) -> Result<OpenArchive, Failure> {
 
 /// Opens the archive at SRC also if what tells whose it is cannot be used, and says why not.
 pub fn open_damaged_archive(source: &SourceArgs) -> Result<(OpenArchive, Option<Error>), Failure> {
+    source.require_no_log_place()?;
     let args = &source.archive;
     let _reading = Reading::begin("listing", 0);
     let runtime = runtime()?;
@@ -121,12 +124,17 @@ impl OpenArchive {
         scratch: &Path,
         set_aside: Vec<(Key, String)>,
     ) -> Result<(Agreed, OpenPoint), Error> {
-        let agreed = self.archive.agree_without(&self.wanted, at, scratch, set_aside)?;
-        let opened = match part {
-            Part::Whole => self.archive.open_whole(&agreed, scratch)?,
-            Part::Keys(wanted) => self.archive.open_for(&agreed, wanted)?,
-        };
-        Ok((agreed, opened))
+        match part {
+            Part::Whole => {
+                let BuildPoint { agreed, opened } = self.archive.open_point(&self.wanted, at, scratch, set_aside)?;
+                Ok((agreed, opened))
+            }
+            Part::Keys(wanted) => {
+                let agreed = self.archive.agree_without(&self.wanted, at, scratch, set_aside)?;
+                let opened = self.archive.open_for(&agreed, wanted)?;
+                Ok((agreed, opened))
+            }
+        }
     }
 
     /// Says why something with it failed.
@@ -201,6 +209,12 @@ impl ArchivePoint {
     /// Records what was shown of everything that it needs.
     pub fn record(&self, evidence: &Evidence) -> Result<Vec<Key>, Error> {
         self.archive.archive.record_of_point(&self.agreed, evidence, Timestamp::now())
+    }
+
+    /// The archive keys that open what it is made of; none if nothing of it is encrypted.
+    pub fn needed_keys(&self, source: &SourceArgs) -> Result<Vec<NeededKey>, Failure> {
+        let keys = self.archive.archive.needed_keys(&self.agreed);
+        keys.map_err(|error| self.archive.failure(source, None, &error))
     }
 
     /// How many objects it is made of, and their bytes.

@@ -26,12 +26,17 @@ pub async fn require_nothing_wrong(endpoints: &[Endpoint], access: &Access) -> R
     ask(endpoints, access).await.map(drop).map_err(|error| rpc_failure(&error))
 }
 
+/// How long a store may take to answer at all: whoever follows goes on without it.
+const SOON: Duration = Duration::from_secs(2);
 /// How long it may take to recognise a cluster.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Requires that the archive at `home` is not another cluster's, as far as that shows now. `replaces` says that the cluster
 /// takes the place of the one whose archive it is.
 pub async fn require_own_archive(live: Arc<dyn Live>, home: &Home, replaces: bool) -> Result<(), Failure> {
+    if !matches!(timeout(SOON, home.require()).await, Ok(Ok(()))) {
+        return Ok(());
+    }
     match timeout(PATIENCE, recognise(&live, home, replaces)).await {
         Ok(Err(error)) if error.is_lasting() => Err(session_failure(home.store.place(), &error)),
         // What else is in the way is told by whoever follows, for as long as it is.

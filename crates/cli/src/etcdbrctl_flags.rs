@@ -159,6 +159,7 @@ const ROWS: &[Row] = &[
         Ignored("whether `refloat wrap` or another wrapper asks makes no difference"),
     ),
     row("config-file", None, Value, Refused("its settings are of another form: --settings names a file with ours")),
+    row("log-level", None, Value, Same),
 ];
 
 /// The flag of etcdbrctl called `name`, for a command that takes them.

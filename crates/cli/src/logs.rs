@@ -27,7 +27,8 @@ pub struct LogArgs {
     /// How events are written to standard error
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "text", env = "REFLOAT_LOG_FORMAT")]
     log_format: LogFormat,
-    /// What is logged: error, warn, info, debug, or by module as in `info,agent::wrap=debug`
+    /// What is logged: error, warn, info, debug, or by module as in `info,agent::wrap=debug`; a number is etcdbrctl's, as 4 for
+    /// info
     #[arg(long, value_name = "LEVEL", default_value = "info", env = "REFLOAT_LOG_LEVEL")]
     log_level: String,
 }
@@ -42,8 +43,10 @@ pub struct Log {
 impl LogArgs {
     /// Begins to log.
     pub fn begin(&self) -> Result<Log, Failure> {
-        let wrong = |error| Failure::because(Kind::Usage, format!("{:?} is no log level", self.log_level), &error);
-        let filter = EnvFilter::builder().parse(&self.log_level).map_err(wrong)?;
+        let message = || format!("{:?} is no log level", self.log_level);
+        let level = named(&self.log_level).ok_or_else(|| Failure::new(Kind::Usage, message()))?;
+        let wrong = |error| Failure::because(Kind::Usage, message(), &error);
+        let filter = EnvFilter::builder().parse(level).map_err(wrong)?;
         let events = fmt::layer().with_writer(io::stderr);
         let events = match self.log_format {
             LogFormat::Json => events.json().flatten_event(true).boxed(),
@@ -60,6 +63,39 @@ impl LogArgs {
         {
             all.init();
             Ok(Log {})
+        }
+    }
+}
+
+/// What etcdbrctl logs at each of its numbers: at the first two only what ends it.
+const BY_NUMBER: [&str; 7] = ["error", "error", "error", "warn", "info", "debug", "trace"];
+
+/// `level` by its name: numbers are those of etcdbrctl, because ours of the same number would be other levels.
+fn named(level: &str) -> Option<&str> {
+    match level.parse::<usize>() {
+        Ok(number) => BY_NUMBER.get(number).copied(),
+        Err(_) => Some(level),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_the_level_that_etcdbrctl_means_by_it() {
+        for (given, expected) in [
+            ("0", Some("error")),
+            ("2", Some("error")),
+            ("3", Some("warn")),
+            ("4", Some("info")),
+            ("5", Some("debug")),
+            ("6", Some("trace")),
+            ("7", None),
+            ("debug", Some("debug")),
+            ("info,agent::wrap=debug", Some("info,agent::wrap=debug")),
+        ] {
+            assert_eq!(named(given), expected, "{given}");
         }
     }
 }

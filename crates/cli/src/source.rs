@@ -13,10 +13,12 @@ use archive::object::Wanted;
 use bolt_file::{BoltFile, Fault};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use etcd_data::container::{Container, ExpandError};
-use etcd_data::data_dir::{Ahead, DataDir};
+use etcd_data::data_dir::{Ahead, DataDir, LogPlace};
 use etcd_data::error::kind_of;
+use etcd_data::replay::ReplayError;
 use etcd_data::source::OpenError;
 use etcd_data::view::ViewError;
+use etcd_data::wal::WalError;
 use etcd_data::{Error, Kind, Revision, Source};
 
 use crate::archive_args::{ArchiveArgs, LayoutArg};
@@ -33,6 +35,10 @@ pub struct SourceArgs {
     /// a folder, `s3://…`, `gs://…`, `az://…` or `swift://…`
     #[arg(value_name = "SRC", value_parser = parser())]
     pub src: Location,
+    /// The folder with the log of SRC, where that is a data directory and its etcd has another --wal-dir. Not needed where
+    /// `refloat restore --wal-dir` built it: that is recorded
+    #[arg(long, value_name = "DIR")]
+    pub(crate) src_wal_dir: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) archive: ArchiveArgs,
 }
@@ -114,11 +120,14 @@ impl SourceArgs {
     pub fn open_with_scratch(&self, at: &At, part: Part<'_>, usual: &Path) -> Result<Opened, Failure> {
         let scratch = self.scratch_or(usual)?;
         if self.is_archive() {
+            self.require_no_log_place()?;
             return archive_point::open(self, at, part, scratch);
         }
-        let (path, at) = (self.src.path()?, revision_of_file(at, &self.src)?);
-        let _reading = Reading::begin("opening", size_of(path));
-        let source = Source::open(path, scratch).map_err(|error| refusal(path, &error))?;
+        let at = revision_of_file(at, &self.src)?;
+        let source = open_damaged(&self.src, self.src_wal_dir.as_deref(), scratch)?;
+        if let Some(DataDir { log_place, log, ahead: Err(error), .. }) = &source.data_dir {
+            return Err(log_failure(&source.path, log_place, log.as_ref().err(), error));
+        }
         Ok(Opened::of_file(source, at))
     }
 
@@ -138,7 +147,8 @@ impl SourceArgs {
             return self.open(at);
         }
         let at = revision_of_file(at, &self.src)?;
-        Ok(Opened::of_file(open_damaged(&self.src, self.scratch_or(&std::env::temp_dir())?)?, at))
+        let usual = std::env::temp_dir();
+        Ok(Opened::of_file(open_damaged(&self.src, self.src_wal_dir.as_deref(), self.scratch_or(&usual)?)?, at))
     }
 
     /// Opens only the pages of it: for a database that is too damaged to open.
@@ -155,6 +165,11 @@ impl SourceArgs {
         BoltFile::open(storage).map_err(|error| not_a_database(path, &error.into()))
     }
 
+    /// Refuses to be told where a log is if SRC is an archive.
+    pub fn require_no_log_place(&self) -> Result<(), Failure> {
+        self.src_wal_dir.as_ref().map_or(Ok(()), |_| Err(no_data_dir(&self.src)))
+    }
+
     /// Whether it is to be looked at as an archive.
     pub fn is_archive(&self) -> bool {
         match (&self.src, self.archive.layout) {
@@ -168,7 +183,7 @@ impl SourceArgs {
 impl FileArgs {
     /// Opens it, also if it is a data directory whose log is of no use.
     pub fn open_damaged(&self) -> Result<Opened, Failure> {
-        Ok(Opened::of_file(open_damaged(&self.src, &std::env::temp_dir())?, None))
+        Ok(Opened::of_file(open_damaged(&self.src, None, &std::env::temp_dir())?, None))
     }
 }
 
@@ -186,10 +201,21 @@ impl Location {
     }
 }
 
-fn open_damaged(src: &Location, scratch: &Path) -> Result<Source, Failure> {
+/// Opens what is at `src`, with the log in `wal_dir` if that is said.
+fn open_damaged(src: &Location, wal_dir: Option<&Path>, scratch: &Path) -> Result<Source, Failure> {
     let path = src.path()?;
     let _reading = Reading::begin("opening", size_of(path));
-    Source::open_damaged(path, scratch).map_err(|error| refusal(path, &error))
+    let opened = match wal_dir {
+        None => Source::open_damaged(path, scratch),
+        Some(_) if path.is_file() => return Err(no_data_dir(src)),
+        Some(wal_dir) => Source::open_damaged_with_log(path, wal_dir, scratch),
+    };
+    opened.map_err(|error| refusal(path, &error))
+}
+
+fn no_data_dir(src: &Location) -> Failure {
+    Failure::new(Kind::Usage, format!("{src} is no data directory, and only a data directory has a log"))
+        .hint("leave --src-wal-dir away")
 }
 
 fn size_of(path: &Path) -> u64 {
@@ -252,18 +278,33 @@ fn refusal(path: &Path, error: &OpenError) -> Failure {
         }
         OpenError::Expand { source, .. } => Failure::because(kind, format!("cannot unwrap {shown}"), source)
             .hint("the file is damaged or was not copied whole; copy it again, or choose another snapshot"),
-        OpenError::Log { source, .. } => Failure::because(
-            kind,
-            format!("the log of {shown} cannot be applied to its database"),
-            source,
-        )
-        .hint(format!(
-            "`refloat verify {shown}` lists what is wrong; {} is the database alone, without what only the log has",
-            DataDir::database_path(path).display()
-        )),
         OpenError::Database { source, .. } => not_a_database(path, source),
         error => Failure::because(kind, format!("cannot open {shown}"), error),
     }
+}
+
+/// Says why the data directory at `path` cannot be read with its log, which is at `place`: that cannot be read because
+/// of `unread`, or else be applied because of `error`.
+fn log_failure(path: &Path, place: &LogPlace, unread: Option<&WalError>, error: &ReplayError) -> Failure {
+    let shown = path.display();
+    let alone = DataDir::database_path(path);
+    let alone = format!("{} is the database alone, without what only the log has", alone.display());
+    let Some(unread) = unread else {
+        let given = match place {
+            LogPlace::Given(folder) => format!(" --src-wal-dir {}", folder.display()),
+            LogPlace::Inside | LogPlace::Recorded(_) => String::new(),
+        };
+        let message = format!("the log of {shown} cannot be applied to its database");
+        return Failure::because(error.kind(), message, error)
+            .hint(format!("`refloat verify {shown}{given}` lists what is wrong; {alone}"));
+    };
+    let said = match place {
+        LogPlace::Recorded(_) => ", where the record of its restore says that it is",
+        LogPlace::Inside | LogPlace::Given(_) => "",
+    };
+    let message = format!("cannot read the log of {shown} in {}{said}", place.folder(path).display());
+    Failure::because(unread.kind(), message, unread)
+        .hint(format!("--src-wal-dir names the folder that its etcd has as --wal-dir; {alone}"))
 }
 
 fn not_a_database(path: &Path, error: &Error) -> Failure {

@@ -196,6 +196,23 @@ mod tests {
     }
 
     #[test]
+    fn how_much_is_asked_for_at_most_is_as_for_the_source_in_every_kind_of_store() {
+        let per_second = std::num::NonZeroU32::new(7);
+        let source = StoreArgs {
+            max_bytes_per_second: Some(1000),
+            max_requests_per_second: per_second,
+            patience: Some(5),
+            ..StoreArgs::default()
+        };
+        for dest in ["s3://b", "gs://b"] {
+            let settings = target(dest).settings(&src(), &source).unwrap();
+            assert_eq!(settings.limits.bytes_per_second, Some(1000), "{dest}");
+            assert_eq!(settings.limits.requests_per_second, per_second, "{dest}");
+            assert_eq!(settings.patience.total, std::time::Duration::from_secs(5), "{dest}");
+        }
+    }
+
+    #[test]
     fn how_the_target_is_to_keep_things_is_said_of_it_or_as_for_the_source() {
         let source = StoreArgs {
             sse: Some(Encryption::StoreKeys),

@@ -1,4 +1,5 @@
-//! Whoever is told wrongly where etcd is, or as whom to ask, ends with the reason and the remedy, and has touched nothing.
+//! Whoever is told wrongly where etcd is, as whom to ask, or to use what another one uses, ends with the reason and the remedy, and
+//! has touched nothing.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
 
@@ -143,7 +144,6 @@ fn with_which_certificates() {
     with("ca.pem", "old", "--cert and --key");
     with("gone.pem", "client", "--cacert");
     let plain = etcd.client_url();
-    desk.require_refused(&["--endpoints", &url.replace("https", "http")], 7, "--endpoints https://");
     desk.require_refused(&["--endpoints", &plain.replace("http", "https")], 7, "--endpoints http://");
 
     let stopped = etcd.stop();
@@ -192,4 +192,55 @@ fn standalone_follows_an_etcd_that_asks_who_is_there() {
     assert!(running.stop().success());
     let archive = dir.join("archive");
     assert_eq!(succeed(&["get", text(&archive), "/here/before"]).trim(), "value");
+}
+
+/// Requires that it ends at once with `code`, and says why and what to do.
+fn require_ended(args: &[&str], code: i32, why: &str, remedy: &str) {
+    let ended = refloat(args);
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(code), "{args:?}: {said}");
+    assert!(said.contains(why) && said.contains(remedy), "{args:?} does not say {why} and {remedy}: {said}");
+}
+
+#[test]
+fn where_another_has_the_port() {
+    let desk = Desk::new();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (free, page) = (Port::reserve(), Port::reserve());
+    let [taken, free] = [taken.local_addr().unwrap().port(), free.number()].map(|port| port.to_string());
+    let (dir, listen) = (desk.path("standalone"), page.address().to_string());
+    for (client_port, peer_port) in [(&taken, &free), (&free, &taken)] {
+        let ports = ["--client-port", client_port, "--peer-port", peer_port];
+        let args = [&["standalone", "--dir", text(&dir), "--listen", &listen][..], &ports].concat();
+        require_ended(&args, 7, &format!("port {taken} is not free"), "--client-port and --peer-port name others");
+        assert!(!dir.exists(), "{ports:?} made a folder");
+    }
+}
+
+#[test]
+fn where_another_refloat_keeps_everything() {
+    let desk = Desk::new();
+    let (etcd, dir, page) = (etcd(Version::V36, &desk), desk.path("standalone"), Port::reserve());
+    let url = etcd.client_url();
+    let args = ["standalone", "--dir", text(&dir), "--endpoints", &url];
+    let mut first = Running::start(&args, page.address(), &desk.path("log"));
+    first.until("it is recoverable", |status| status["recoverable"]["verdict"] == "yes");
+    let other = Port::reserve().address().to_string();
+    let second = [&args[..], &["--listen", &other]].concat();
+    require_ended(&second, 6, "is used by another refloat", "--dir names another folder");
+    assert!(first.stop().success());
+}
+
+#[test]
+fn where_another_agent_has_its_spool() {
+    let desk = Desk::new();
+    let (etcd, spool, page) = (etcd(Version::V36, &desk), desk.path("spool"), Port::reserve());
+    let url = etcd.client_url();
+    let args = ["agent", text(&desk.archive), "--endpoints", &url, "--spool", text(&spool)];
+    let mut first = Running::start(&args, page.address(), &desk.path("log"));
+    first.until("it is recoverable", |status| status["recoverable"]["verdict"] == "yes");
+    let other = Port::reserve().address().to_string();
+    let second = [&args[..], &["--listen", &other]].concat();
+    require_ended(&second, 6, "is used by another agent", "--spool gives this one a folder of its own");
+    assert!(first.stop().success());
 }

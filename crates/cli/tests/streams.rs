@@ -3,10 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 use std::io::Read;
+use std::net::TcpListener;
 use std::process::{Command, Output, Stdio};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use serde_json::Value;
 use testkit::fixtures;
 
 const SNAPSHOT: &str = "k3s/node-a/server/db/snapshots/before-upgrade-node-a-1795224996";
@@ -27,12 +29,18 @@ fn run(args: &[&str]) -> Output {
     refloat(args).output().unwrap()
 }
 
-/// What a terminal is sent by `refloat get SNAPSHOT key`.
-fn on_a_terminal(args: &[&str]) -> String {
+/// `refloat args` on a terminal of its own, which sends on what it is sent.
+fn terminal(args: &[&str]) -> Command {
     let words: Vec<String> =
         [env!("CARGO_BIN_EXE_refloat")].iter().chain(args).map(|word| format!("'{word}'")).collect();
-    let output =
-        Command::new("script").args(["-qec", &words.join(" "), "/dev/null"]).stdin(Stdio::null()).output().unwrap();
+    let mut command = Command::new("script");
+    command.args(["-qec", &words.join(" "), "/dev/null"]).stdin(Stdio::null());
+    command
+}
+
+/// What a terminal is sent by `refloat args`.
+fn on_a_terminal(args: &[&str]) -> String {
+    let output = terminal(args).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
@@ -65,6 +73,72 @@ fn an_encrypted_value_is_never_dumped_on_a_terminal() {
         let seen = on_a_terminal(args);
         assert!(seen.contains("provider aescbc, key aescbckey"), "{seen:?}");
         assert!(!seen.contains("k8s:enc"), "{seen:?}");
+    }
+}
+
+#[test]
+fn an_encrypted_value_is_in_the_json_for_a_pipe_and_not_for_a_terminal() {
+    let snapshot = snapshot();
+    let args = ["get", "-o", "json", &snapshot, ENCRYPTED];
+    let seen = on_a_terminal(&args);
+    let found: Value = serde_json::from_str(&seen).unwrap();
+    assert!(found["value"].is_null() && found["value_text"].is_null(), "{seen}");
+    assert_eq!(found["content"], "encrypted");
+    assert_eq!(found["encryption"]["provider"], "aescbc");
+
+    let piped: Value = serde_json::from_slice(&run(&args).stdout).unwrap();
+    let value = BASE64_STANDARD.decode(piped["value"].as_str().unwrap()).unwrap();
+    assert!(value.starts_with(b"k8s:enc:aescbc:v1:"), "{piped}");
+    assert!(piped["value_text"].is_null(), "{piped}");
+}
+
+#[test]
+fn a_text_is_shown_on_a_terminal_as_it_is_and_ends_its_line() {
+    let snapshot = snapshot();
+    let args = ["get", &snapshot, "compact_rev_key"];
+    let piped = String::from_utf8(run(&args).stdout).unwrap();
+    assert!(!piped.is_empty() && !piped.ends_with('\n'), "{piped:?}");
+    assert_eq!(on_a_terminal(&args), format!("{piped}\r\n"));
+}
+
+#[test]
+fn a_terminal_is_shown_a_bar_for_what_takes_long_and_a_pipe_is_not() {
+    // A store that answers nobody, so that there is all the time to see one.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", silent.local_addr().unwrap());
+    let args = ["inspect", "s3://bucket/etcd", "--endpoint", &endpoint, "--region", "here", "--anonymous"];
+    let mut piped = refloat(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut watched = terminal(&args).stdout(Stdio::piped()).spawn().unwrap();
+
+    let mut screen = watched.stdout.take().unwrap();
+    let mut seen = String::new();
+    while !(seen.contains("listing") && seen.contains("B/s")) {
+        let mut bytes = [0; 4096];
+        let count = screen.read(&mut bytes).unwrap();
+        assert!(count > 0, "it ended without a bar: {seen:?}");
+        seen += &String::from_utf8_lossy(&bytes[..count]);
+    }
+    // By now the other, which began before, would have shown one too.
+    piped.kill().unwrap();
+    let output = piped.wait_with_output().unwrap();
+    assert_eq!((output.stdout, output.stderr), (Vec::new(), Vec::new()));
+    watched.kill().unwrap();
+    watched.wait().unwrap();
+}
+
+#[test]
+fn shells_and_manuals_get_what_they_read() {
+    let wanted: [(&[&str], &str); 5] = [
+        (&["completions", "bash"], "complete -F _refloat"),
+        (&["completions", "zsh"], "#compdef refloat"),
+        (&["completions", "fish"], "complete -c refloat"),
+        (&["man"], ".TH refloat 1"),
+        (&["man", "restore"], ".TH refloat-restore 1"),
+    ];
+    for (args, contains) in wanted {
+        let output = run(args);
+        assert!(output.status.success() && output.stderr.is_empty(), "{args:?}: {output:?}");
+        assert!(String::from_utf8(output.stdout).unwrap().contains(contains), "{args:?} is without {contains}");
     }
 }
 

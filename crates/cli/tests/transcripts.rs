@@ -39,6 +39,7 @@ sessions! {
     archive_copy
     archive_damaged
     archive_k3s
+    archive_merge
     archive_openshift
     archive_prune
     archive_unreached
@@ -134,7 +135,7 @@ fn desk(session: &str) -> TempDir {
     let desk = tempfile::tempdir().unwrap();
     if session.starts_with("archive") {
         put_archives(desk.path());
-        if session == "archive_verify" {
+        if matches!(session, "archive_merge" | "archive_verify") {
             own_archive::put(&desk.path().join("own"));
             own_archive::put(&desk.path().join("own2"));
         }

@@ -7,7 +7,13 @@
 //! member/wal/<sequence>-<index>.wal  the log
 //! ```
 //!
-//! The database is carried forward by the log in memory. Nothing on disk is changed, or made, or repaired.
+//! The log may also lie elsewhere: see [`LogPlace`]. The database is carried forward by the log in memory. Nothing on
+//! disk is changed, or made, or repaired.
+
+mod check;
+mod finding;
+mod log_place;
+mod open;
 
 use std::fs::{self, File};
 use std::io;
@@ -18,14 +24,21 @@ use crate::replay::{CaughtUp, ReplayError, catch_up};
 use crate::snap::{Snap, SnapError, SnapName};
 use crate::wal::{Log, WalError};
 
+pub use finding::Finding;
+pub use log_place::LogPlace;
+
 /// What is beside the database of a data directory.
 pub struct DataDir {
+    /// Where the log lies.
+    pub log_place: LogPlace,
     /// The log.
     pub log: Result<Log<File>, WalError>,
     /// The raft snapshots, oldest first.
     pub snaps: Vec<(SnapName, Result<Snap, SnapError>)>,
     /// How far the log was ahead of the database, or why that cannot be told.
     pub ahead: Result<Ahead, ReplayError>,
+    /// Where database, log and raft snapshots do not go together.
+    pub findings: Vec<Finding>,
 }
 
 /// How far a log was ahead of a database.
@@ -59,19 +72,34 @@ impl DataDir {
         (newest > reached && received.is_file()).then_some(received)
     }
 
-    /// Opens the log of the data directory at `path`.
+    /// Opens the log of the data directory at `path`: that in it, or else the one that the record of a restore names.
     pub fn open_log(path: &Path) -> Result<Log<File>, WalError> {
-        Log::open(&path.join("member/wal"))
+        LogPlace::of(path).open(path)
     }
 
     /// Reads what else is beside the database of the data directory at `path`, and carries `database` forward by
     /// `log`. If that cannot be done it comes back as it was.
     pub fn read(path: &Path, log: Result<Log<File>, WalError>, database: Database) -> io::Result<(Self, Database)> {
+        Self::read_with(path, LogPlace::of(path), log, database)
+    }
+
+    fn read_with(
+        path: &Path,
+        log_place: LogPlace,
+        log: Result<Log<File>, WalError>,
+        database: Database,
+    ) -> io::Result<(Self, Database)> {
         let snaps = read_snaps(&path.join("member/snap"))?;
+        let mut findings = check::snaps(&snaps);
         let caught_up = match &log {
             Ok(log) => {
-                let sound = snaps.iter().filter_map(|(_, snap)| snap.as_ref().ok().cloned());
-                catch_up(database.clone(), log, &sound.collect::<Vec<_>>())
+                let sound: Vec<Snap> = snaps.iter().filter_map(|(_, snap)| snap.as_ref().ok().cloned()).collect();
+                findings.extend(check::log(log, &sound, database.tables()));
+                let caught_up = catch_up(database.clone(), log, &sound);
+                // Who is in the cluster may be known from the log alone.
+                let latest = caught_up.as_ref().map_or(&database, |caught_up| &caught_up.database);
+                findings.extend(check::members(log, &sound, latest.tables()));
+                caught_up
             }
             Err(_) => Err(ReplayError::NoLog),
         };
@@ -81,7 +109,7 @@ impl DataDir {
             }
             Err(error) => (Err(error), database),
         };
-        Ok((Self { log, snaps, ahead }, database))
+        Ok((Self { log_place, log, snaps, ahead, findings }, database))
     }
 }
 
@@ -108,3 +136,6 @@ fn read_snap(path: &Path) -> io::Result<Result<Snap, SnapError>> {
     }
     Ok(Snap::parse(fs::read(path)?.into()))
 }
+
+#[cfg(test)]
+mod tests;

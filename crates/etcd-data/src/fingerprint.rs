@@ -87,6 +87,11 @@ impl<V> KeyMap<V> {
         self.shards.get_mut(shard(key))?.remove(&key)
     }
 
+    /// Every key, and what is known of it, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (Fingerprint, &V)> {
+        self.shards.iter().flatten().map(|(&key, known)| (key, known))
+    }
+
     /// Everything known, in no order.
     pub fn values(&self) -> impl Iterator<Item = &V> {
         self.shards.iter().flat_map(HashMap::values)

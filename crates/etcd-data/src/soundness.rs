@@ -9,11 +9,13 @@
 //! of those that changed; see [`crate::fingerprint`].
 
 mod finding;
+mod misfit;
 mod records;
 mod tables;
 
 pub use bolt_file::check::Severity;
 pub use finding::Finding;
+pub use misfit::{Misfit, first_misfit};
 
 use crate::database::Database;
 use crate::error::Error;

@@ -14,6 +14,7 @@
 //! | [`faulty_store`] | a store that fails as stores do, by a seed, and a clock that is told to go on |
 //! | [`collector`] | who is told of traces |
 //! | [`golden`] | database files of every version, and the truth beside them |
+//! | [`counts`] | what tests counted, kept for whoever runs all of them |
 //! | [`browser`] | a real Chromium, driven by a script |
 //!
 //! Everything here panics when the test bed is broken (a server that is not installed, a
@@ -27,6 +28,7 @@ pub mod certificates;
 pub mod client;
 pub mod cluster;
 pub mod collector;
+pub mod counts;
 pub mod fake_etcd;
 pub mod faulty_store;
 pub mod fixtures;
@@ -42,6 +44,7 @@ pub use certificates::{Authority, Certified};
 pub use client::{Client, ClientError, Compare, Op, Txn};
 pub use cluster::{Cluster, ClusterPlan};
 pub use collector::Collector;
+pub use counts::keep_counts;
 pub use fake_etcd::{FakeEtcd, Script};
 pub use faulty_store::{Faults, FaultyStore, Injected, ManualClock};
 pub use golden::Golden;

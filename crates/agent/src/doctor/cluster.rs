@@ -6,7 +6,7 @@ use etcd_rpc::{AlarmKind, Fault};
 
 use super::finding::{Check, Finding};
 use super::members::Seen;
-use super::remedy::remedy;
+use super::remedy::{of_alarm, remedy};
 use crate::care::ClusterSeen;
 
 /// Versions that are tried in our tests.
@@ -138,18 +138,12 @@ fn of_alarms(seen: &Seen, cluster: &ClusterSeen) -> Vec<Finding> {
         Err(fault) => return vec![check().broken(fault.to_string(), remedy(fault))],
     };
     let told = alarms.iter().map(|alarm| {
-        let check = check().on(cluster.name(alarm.member_id));
-        match alarm.kind {
-            AlarmKind::NoSpace => check.broken(
-                "NOSPACE: its quota is used up, and no writes are taken",
-                "compact, `etcdctl defrag`, `etcdctl alarm disarm`; then raise --quota-backend-bytes",
-            ),
-            AlarmKind::Corrupt => check.broken(
-                "CORRUPT: members differ",
-                "find the one that differs with `etcdctl endpoint hashkv --cluster`, and replace it: remove, wipe, add",
-            ),
-            AlarmKind::Other(number) => check.broken(format!("number {number}"), "look at what etcd logs"),
-        }
+        let told = match alarm.kind {
+            AlarmKind::NoSpace => "NOSPACE: its quota is used up, and no writes are taken".to_owned(),
+            AlarmKind::Corrupt => "CORRUPT: members differ".to_owned(),
+            AlarmKind::Other(number) => format!("number {number}"),
+        };
+        check().on(cluster.name(alarm.member_id)).broken(told, of_alarm(alarm.kind))
     });
     told.collect()
 }

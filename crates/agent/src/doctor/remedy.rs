@@ -1,6 +1,6 @@
-//! What to do where etcd or a store does not answer as it should.
+//! What to do where etcd or a store does not answer as it should, and about what etcd says is wrong.
 
-use etcd_rpc::{Fault, TlsFault};
+use etcd_rpc::{AlarmKind, Fault, TlsFault};
 use store::Distrust;
 
 /// What to do where a member does not answer as it should.
@@ -28,6 +28,18 @@ pub fn remedy(fault: &Fault) -> String {
         }
         Fault::NoLeader => "more than half of the members have to be up and reach each other".into(),
         _ => "look at what etcd logs".into(),
+    }
+}
+
+/// What to do about an alarm. etcd takes none back by itself.
+pub fn of_alarm(kind: AlarmKind) -> &'static str {
+    match kind {
+        AlarmKind::NoSpace => "compact, `etcdctl defrag`, `etcdctl alarm disarm`; then raise --quota-backend-bytes",
+        AlarmKind::Corrupt => {
+            "find the one that differs with `etcdctl endpoint hashkv --cluster`, and replace it: remove, wipe, add; then \
+             `etcdctl alarm disarm`"
+        }
+        AlarmKind::Other(_) => "look at what etcd logs",
     }
 }
 

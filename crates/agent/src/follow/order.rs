@@ -8,14 +8,9 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::stop::Stop;
 
-/// What is asked for, and where the answer goes.
+/// To seal everything that the cluster has now, and to deliver it. Answered with the revision that was reached.
 #[derive(Debug)]
-pub enum Order {
-    /// To seal everything that the cluster has now, and to deliver it. Answered with the revision that was reached.
-    Seal(oneshot::Sender<Result<Revision, Refused>>),
-    /// To take a full from etcd. Answered with its revision.
-    Full(oneshot::Sender<Result<Revision, Refused>>),
-}
+pub struct Order(pub oneshot::Sender<Result<Revision, Refused>>);
 
 /// It was not done.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -33,8 +28,7 @@ impl Order {
 
     /// Answers. Nobody need be waiting for it any more.
     pub fn answer(self, answer: Result<Revision, Refused>) {
-        let (Self::Seal(asked) | Self::Full(asked)) = self;
-        let _ = asked.send(answer);
+        let _ = self.0.send(answer);
     }
 }
 
@@ -66,7 +60,7 @@ mod tests {
         let stopper = Stopper::default();
         let mut stop = stopper.stop_signal();
         let (asked, answer) = oneshot::channel();
-        orders.send(Order::Seal(asked)).await.unwrap();
+        orders.send(Order(asked)).await.unwrap();
         let day = Duration::from_secs(86_400);
         assert!(refuse_during(day, &mut taken, "nobody answers", &mut stop).await.is_continue());
         assert_eq!(answer.await.unwrap().unwrap_err().to_string(), "nobody answers");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use archive::{Epoch, LineageId};
+use archive::{Anchor, Epoch, LineageId};
 use etcd_data::{Kind, Revision};
 use jiff::Timestamp;
 use tokio::sync::watch;
@@ -76,6 +76,8 @@ pub struct Standing {
     pub uncaptured: Option<String>,
     /// Members that answered differently to HashKV, if there are any.
     pub differing: Option<String>,
+    /// What members answered last.
+    pub answers: Vec<Anchor>,
 }
 
 impl Standing {

@@ -214,6 +214,8 @@ impl Session {
         follower.progress.tell(|told| {
             (told.epoch, told.lineage, told.holder) = (Some(epoch), Some(lineage), None);
             (told.sight, told.uncaptured) = (Some(sight.clone()), None);
+            // They may have been about another history.
+            told.answers.clear();
         });
         Self::after(plan, (reached, last), link, told)
     }

@@ -192,7 +192,6 @@ impl Now {
     fn set_tasks(&self, status: &Status) {
         let upkeep = &status.upkeep;
         let tasks = [
-            ("full", &upkeep.full),
             ("anchor", &upkeep.anchor),
             ("merge", &upkeep.merge),
             ("prune", &upkeep.prune),

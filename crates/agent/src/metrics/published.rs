@@ -1,6 +1,7 @@
 //! The metrics of etcd-backup-restore, by their published names and labels.
 
 use std::fs;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -28,6 +29,8 @@ pub(super) struct Published {
     failure: Gauges,
     cluster_size: Gauges,
     is_learner: Gauges,
+    /// Whom that is about: the name of the member beside the agent, if there is one.
+    beside: OnceLock<String>,
     learners: Counters,
     add_learner: Histograms,
     remove: Histograms,
@@ -77,7 +80,8 @@ impl Published {
                 "How often capture failed, by the kind of error",
             ),
             cluster_size: book.gauge(&name("cluster_size"), &[], "Members of the cluster"),
-            is_learner: book.gauge(&name("is_learner"), &[], "1 if the member that is followed is a learner"),
+            is_learner: book.gauge(&name("is_learner"), &[], "1 if the member beside the agent is a learner"),
+            beside: OnceLock::default(),
             learners: book.counter(&name("is_learner_count"), succeeded, "How often a learner was added"),
             add_learner: book.histogram(
                 &name("add_learner_duration_seconds"),
@@ -125,7 +129,7 @@ impl Published {
         for kind in KINDS {
             self.failure.set(&[word(kind)], 0.0);
         }
-        for gauge in [&self.deltas, &self.delta_revisions, &self.cluster_size, &self.is_learner] {
+        for gauge in [&self.deltas, &self.delta_revisions, &self.cluster_size] {
             gauge.set(&[], 0.0);
         }
     }
@@ -133,9 +137,10 @@ impl Published {
     /// What is so now.
     pub(super) fn set(&self, status: &Status) {
         self.cluster_size.set(&[], status.members.len() as f64);
-        let followed = status.members.iter().find(|member| Some(&member.name) == status.capture.member.as_ref());
-        let is_learner = followed.is_some_and(|member| member.role == Some(Role::Learner));
-        self.is_learner.set(&[], f64::from(u8::from(is_learner)));
+        let beside = self.beside.get().and_then(|name| status.members.iter().find(|member| member.name == *name));
+        let is_learner = beside.map(|member| f64::from(u8::from(member.role == Some(Role::Learner))));
+        self.is_learner.clear();
+        self.is_learner.set_known(&[], is_learner);
         let [full, delta] = self.required(&status.capture);
         self.required.set(&[kind_of(SnapshotKind::Full)], f64::from(u8::from(full)));
         self.required.set(&[kind_of(SnapshotKind::Incr)], f64::from(u8::from(delta)));
@@ -145,6 +150,11 @@ impl Published {
             self.received.set(&[], received as f64);
             self.transmitted.set(&[], transmitted as f64);
         }
+    }
+
+    /// An agent is beside one member for good.
+    pub(super) fn beside(&self, member: &str) {
+        let _ = self.beside.set(member.to_owned());
     }
 
     pub(super) fn failed(&self, kind: Kind) {

@@ -92,7 +92,6 @@ fn what_is_so_now_is_what_the_status_says() {
         ("refloat_revision_seen", 1234.0),
         ("refloat_is_writer", 1.0),
         ("etcdbr_cluster_size", 1.0),
-        ("etcdbr_is_learner", 0.0),
     ] {
         let found = now.get(name).or_else(|| now.get(format!("{name}{{}}").as_str()));
         assert_eq!(found, Some(&value), "{name} in\n{text}");
@@ -105,11 +104,24 @@ fn what_is_so_now_is_what_the_status_says() {
     assert!(not_there.iter().all(|name| !now.keys().any(|sample| sample.contains(name))), "{text}");
     let mut later = status();
     later.members = vec![member("m1", Role::Learner, &[])];
-    later.capture.member = Some("m1".into());
     later.destinations.clear();
     let text = metrics.render(&later);
     assert!(!text.contains("\"m0\"") && !text.contains("s3://b"), "{text}");
-    assert!(samples(&text).iter().any(|(name, value)| name.starts_with("etcdbr_is_learner") && *value == 1.0));
+}
+
+#[test]
+fn whether_the_member_beside_is_a_learner_is_told_where_one_is() {
+    let mut status = status();
+    status.members.push(member("m1", Role::Learner, &[]));
+    // Another one is followed, and one that is not listed is no member yet.
+    for (beside, expected) in [(None, None), (Some("m0"), Some(0.0)), (Some("m1"), Some(1.0)), (Some("m9"), None)] {
+        let metrics = Metrics::new();
+        if let Some(name) = beside {
+            metrics.beside(name);
+        }
+        let text = metrics.render(&status);
+        assert_eq!(samples(&text).get("etcdbr_is_learner{}").copied(), expected, "{beside:?} in\n{text}");
+    }
 }
 
 #[test]

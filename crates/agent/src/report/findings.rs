@@ -1,10 +1,12 @@
 //! What is wrong, the worst first.
 
 use api::status::{Finding, Severity};
+use etcd_rpc::AlarmKind;
 
 use super::Heard;
 use super::verdict::Judged;
 use crate::care::Note;
+use crate::doctor::remedy::of_alarm;
 use crate::follow::choose;
 use crate::member::Prepared;
 
@@ -61,17 +63,22 @@ fn cluster(heard: &Heard) -> Vec<Finding> {
             Note::NotRelieved | Note::NothingKept | Note::Waits { .. } => Severity::Warning,
             Note::Learner { .. } => Severity::Note,
         };
-        let finding = found(severity, "the cluster", note.to_string());
-        match note {
-            Note::NotRelieved => with_remedy(
-                finding,
-                "--relieve-no-space lets the agent do it; by hand: compact, defragment each member, `etcdctl alarm disarm`",
-            ),
-            _ => finding,
-        }
+        Finding { remedy: remedy_of(note).map(Into::into), ..found(severity, "the cluster", note.to_string()) }
     }));
     findings.extend(heard.care.trouble.iter().map(|trouble| found(Severity::Warning, "the cluster", trouble)));
     findings
+}
+
+/// What a person can do about what care has noted, where that does not say it itself.
+fn remedy_of(note: &Note) -> Option<&'static str> {
+    match note {
+        Note::NoSpace { .. } => Some(of_alarm(AlarmKind::NoSpace)),
+        Note::Corrupt { .. } => Some(of_alarm(AlarmKind::Corrupt)),
+        Note::NotRelieved => Some(
+            "--relieve-no-space lets the agent do it; by hand: compact, defragment each member, `etcdctl alarm disarm`",
+        ),
+        Note::StillNoSpace | Note::NothingKept | Note::Waits { .. } | Note::Learner { .. } => None,
+    }
 }
 
 /// What checks and drills have shown.

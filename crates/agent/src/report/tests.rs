@@ -1,10 +1,11 @@
 //! What is told, by what was heard; and what monitoring makes of that.
 
-use api::status::Verdict;
+use api::status::{Severity, Verdict};
 use archive::fence::{Acquire, Candidate, Fence, Gate, Instance, Terms};
 use archive::identity::Epoch;
 
 use super::*;
+use crate::care::Note;
 use crate::follow::live::MemberAnswer;
 use crate::follow::progress;
 use crate::home::Site;
@@ -93,6 +94,29 @@ async fn monitoring_sees_the_alarms_of_each_member() {
     {
         let line = format!("refloat_member_alarm{{member=\"{member}\",alarm=\"{alarm}\"}} {is_raised}.0\n");
         assert!(text.contains(&line), "{line}{text}");
+    }
+}
+
+#[tokio::test]
+async fn whose_etcd_raises_an_alarm_is_told_what_to_do() {
+    let reporter = reporter().await;
+    let member = || "m1".to_owned();
+    let no_space = Note::NoSpace { member: member(), size_bytes: 9, quota_bytes: None };
+    let table = [
+        (vec![Note::Corrupt { member: member() }], vec!["etcdctl endpoint hashkv --cluster"]),
+        (vec![no_space.clone()], vec!["raise --quota-backend-bytes"]),
+        (vec![no_space, Note::NotRelieved], vec!["raise --quota-backend-bytes", "--relieve-no-space"]),
+    ];
+    for (notes, expected) in table {
+        let care = turns::Told { notes: notes.clone(), ..turns::Told::default() };
+        let heard = Heard { care, ..Heard::default() };
+        let findings = heard.status(Timestamp::now(), &reporter, Vec::new()).findings;
+        let remedies: Vec<&str> = findings.iter().filter_map(|finding| finding.remedy.as_deref()).collect();
+        assert_eq!(remedies.len(), notes.len(), "{findings:?}");
+        assert!(findings.first().is_some_and(|first| first.severity == Severity::Critical), "{findings:?}");
+        for (remedy, part) in remedies.iter().zip(expected) {
+            assert!(remedy.contains(part) && remedy.contains("etcdctl alarm disarm"), "{findings:?}");
+        }
     }
 }
 

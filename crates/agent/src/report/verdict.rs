@@ -44,7 +44,12 @@ pub(super) fn judge(heard: &Heard, now: Timestamp, rhythm: &Rhythm) -> Judged {
         Verdict::No | Verdict::Unknown => None,
     };
     let (verdict, why_not) = match &lack {
-        None => (verdict, why_not),
+        None => match (&heard.unreached, verdict) {
+            (Some(trouble), Verdict::Yes) if !is_elsewhere(heard) => {
+                (Verdict::Unknown, Some(format!("the archive does not answer: {}", trouble.what)))
+            }
+            _ => (verdict, why_not),
+        },
         Some(Lack { what, newest: Some(_) }) => (Verdict::Late, Some(what.clone())),
         Some(Lack { what, newest: None }) => (Verdict::No, Some(what.clone())),
     };
@@ -73,6 +78,12 @@ fn by_what_is_sealed(heard: &Heard, now: Timestamp, rhythm: &Rhythm) -> (Verdict
         }
         Some(_) => (Verdict::Yes, None),
     }
+}
+
+/// Whether another destination has all that the first one should have.
+fn is_elsewhere(heard: &Heard) -> bool {
+    let Some(first) = &heard.upkeep.reach else { return false };
+    heard.elsewhere.iter().filter_map(|(_, told)| told.reach.as_ref()).any(|other| has_all(other, first))
 }
 
 /// What is lacking at the first destination, if no other one has all of it.

@@ -22,11 +22,11 @@ use super::checking::{check, tell_proven};
 use super::told::Told;
 use crate::home::Home;
 
-/// Rebuilds it, and records what that shows.
-pub(super) fn compare(home: &Home, told: &watch::Sender<Told>) -> Result<String, String> {
+/// Rebuilds it, and records what that shows. What members answered last, `answers`, the archive may not tell of yet.
+pub(super) fn compare(home: &Home, answers: Vec<Anchor>, told: &watch::Sender<Told>) -> Result<String, String> {
     let failed = |error: Error| in_one_line(&error);
     let archive = home.open().map_err(failed)?;
-    let Some(anchor) = newest_anchor(&archive, home).map_err(failed)? else {
+    let Some(anchor) = newest_anchor(&archive, home, answers).map_err(failed)? else {
         return Ok("no member has answered about a point of it yet".into());
     };
     let at = At::Revision(anchor.revision);
@@ -60,13 +60,15 @@ pub(super) fn compare(home: &Home, told: &watch::Sender<Told>) -> Result<String,
     Ok(said)
 }
 
-/// The newest answer that is told of on the way to the newest point.
-fn newest_anchor(archive: &Archive, home: &Home) -> Result<Option<Anchor>, Error> {
+/// The newest answer that is told of on the way to the newest point, or among `answers` about what is there.
+fn newest_anchor(archive: &Archive, home: &Home, answers: Vec<Anchor>) -> Result<Option<Anchor>, Error> {
     let agreed = match archive.agree(&Wanted::default(), &At::Latest, &home.scratch) {
         Err(Error::Plan(PlanError::NoFull)) => return Ok(None),
         agreed => agreed?,
     };
     // Answers are at the ends of objects, and no records are needed for them: no key is called so.
-    let point = archive.open_for(&agreed, WantedKeys::Key(b"\0"))?;
+    let mut point = archive.open_for(&agreed, WantedKeys::Key(b"\0"))?;
+    let reached = point.revision;
+    point.anchors.extend(answers.into_iter().filter(|answer| answer.revision <= reached));
     Ok(point.anchor().cloned())
 }

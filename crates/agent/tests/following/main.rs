@@ -198,7 +198,7 @@ impl World {
             for which in 0..2 {
                 let Some(running) = &self.agents[which] else { continue };
                 let (asked, answer) = oneshot::channel();
-                if running.orders.send(Order::Seal(asked)).await.is_err() {
+                if running.orders.send(Order(asked)).await.is_err() {
                     continue;
                 }
                 if let Ok(Ok(Ok(revision))) = tokio::time::timeout(until - Instant::now().min(until), answer).await {
@@ -470,7 +470,9 @@ fn whatever_happens_the_archive_ends_where_the_cluster_is_and_tells_no_lies() {
         points += compared;
         faults += injected;
     }
-    println!("{count} histories, {points} points compared, {faults} faults of the store");
+    let counted = format!("{count} histories, {points} points compared, {faults} faults of the store");
+    testkit::keep_counts("following", &counted);
+    println!("{counted}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -487,7 +489,7 @@ async fn while_nobody_answers_it_waits_and_refuses_what_is_asked_for() {
     let waiting = standing.wait_for(|told| told.doing == Doing::WaitingForEtcd);
     drop(tokio::time::timeout(SOON, waiting).await.unwrap().unwrap());
     let (asked, answer) = oneshot::channel();
-    running.orders.send(Order::Seal(asked)).await.unwrap();
+    running.orders.send(Order(asked)).await.unwrap();
     let refused = tokio::time::timeout(SOON, answer).await.unwrap().unwrap().unwrap_err();
     assert!(refused.to_string().contains("does not answer"), "{refused}");
     world.cluster.goes_away(false);

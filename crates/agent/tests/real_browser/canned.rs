@@ -187,7 +187,6 @@ fn upkeep(now: Timestamp) -> Upkeep {
         next: Some(ago(now, -next)),
     };
     Upkeep {
-        full: task(21_000, 41.2, "a full of 1.1 GiB at revision 1201", 65_400),
         anchor: task(130, 0.6, "3 members gave the same hash at revision 1478", 170),
         verify: task(33_000, 318.0, "1 284 objects, nothing wrong", 53_400),
         reread: task(1_500, 12.5, "61 objects are as they should be", 2_100),

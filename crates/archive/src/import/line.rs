@@ -1,5 +1,7 @@
 //! A history that is brought in, as far as it has come.
 
+mod ahead;
+
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -7,6 +9,8 @@ use etcd_data::database::RevisionRange;
 use etcd_data::{Database, Revision, Tables};
 use sha2::{Digest as _, Sha256};
 use store::Key;
+
+use ahead::Ahead;
 
 use super::same_history::is_continued;
 use super::{Brought, NotNeeded};
@@ -22,7 +26,7 @@ use crate::identity::{Epoch, LineageId};
 use crate::name::{DeltaName, FullForm, FullName, Name};
 use crate::object::{WriteSettings, Written};
 use crate::peer_object::{Snapshot, unlike};
-use crate::plan::Wanted;
+use crate::plan::{Part, Wanted};
 use crate::point::At;
 use crate::proof::Item;
 use crate::publish::{Making, Writing, unwritten};
@@ -54,6 +58,8 @@ struct Current {
     lost_leases: bool,
     /// What came since, of the source.
     since: Vec<(Entry, RevisionRange)>,
+    /// What was found of the deltas that come next.
+    ahead: Option<Ahead>,
 }
 
 /// What a lineage stands on, to compare later snapshots with.
@@ -134,6 +140,7 @@ impl<'a> Line<'a> {
             base,
             lost_leases: before.as_ref().is_some_and(|current| current.lost_leases),
             since: Vec::new(),
+            ahead: None,
         };
         if let Base::Open(snapshot) = &next.base {
             next.told = Closing::of_tables(snapshot.database.tables());
@@ -245,6 +252,7 @@ impl<'a> Line<'a> {
             return Ok(Brought::There(key));
         }
         self.open_base()?;
+        self.require_continued(&Part { entry: entry.clone(), take })?;
         let events = self.source.open_delta(entry, self.writing.scratch)?;
         let facts = events.facts().map_err(|source| Error::Object { key: entry.key.clone(), source })?;
         let is_taken = |revision: Revision| (take.from..=take.to).contains(&revision);

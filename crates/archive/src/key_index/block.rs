@@ -86,3 +86,25 @@ fn next_chunk(fields: &mut Fields<'_>, last: Option<usize>, count: usize) -> Res
     let chunk = last.map_or(0, |last| last + 1) + fields.size(count)?;
     if chunk < count { Ok(chunk) } else { Err(Fault("a key is in a chunk that is not there")) }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn whatever_a_block_says_only_chunks_that_there_are_come_out(
+            keys in proptest::collection::btree_set(proptest::collection::vec(any::<u8>(), 0..6), 0..20),
+            anything in proptest::collection::vec(any::<u8>(), 0..60),
+            count in 0..100usize,
+        ) {
+            let mut block = Block::default();
+            keys.iter().for_each(|key| block.push(key, &[0]));
+            block.chunks.clone_from(&anything);
+            let _ = block.entries(count, |_, mut chunks| assert!(chunks.all(|chunk| chunk < count)));
+            let _ = Block::unpack(&anything, &mut Unpacker::new().unwrap());
+        }
+    }
+}

@@ -8,6 +8,7 @@
 //! | it is missing | everything | |
 //! | another is in its place, two changed places | what there are several of | there is one `cluster.json`, one `writer.json` and one note of the lineage; that of another cluster is among the lies |
 //! | one part of it is hit: header, chunk, index, digest | objects of ours | in a snapshot and in what others wrote, one digest is over all of it: wherever it is hit, it is hit alike |
+//! | one of another history is behind the last | deltas of etcdbrctl | only those are chained by nothing but revisions |
 //! | JSON that reads, and lies | what is JSON | |
 //! | it is called otherwise | what tells in its name what it is | notes and lockboxes are looked for by name: called otherwise, they are missing |
 //! | its digest is right, and its header is another | objects of ours in the open | of what is encrypted that takes the key; and what others wrote has no header: whoever makes its digest right again can make it say anything |

@@ -88,7 +88,9 @@ fn what_is_damaged_is_found_or_survived_and_never_silently_wrong() {
     }
     let all: BTreeSet<&str> = kinds.values().flatten().copied().collect();
     let met: usize = counts.values().sum();
-    println!("{} kinds of objects, {} kinds of damage, {met} cases: {counts:#?}", kinds.len(), all.len());
+    let counted = format!("{} kinds of objects, {} kinds of damage, {met} cases: {counts:?}", kinds.len(), all.len());
+    testkit::keep_counts("damage", &counted);
+    println!("{counted}");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(OUTCOMES);
     if std::env::var_os("UPDATE_OUTCOMES").is_some() {
         fs::write(&path, &table).unwrap();

@@ -21,6 +21,7 @@ use archive::opened::OpenPoint;
 use archive::plan::{Known, Part, Remark, Target, Wanted};
 use archive::point::At;
 use archive::publish::Writing;
+use archive::rebuild::BuildPoint;
 use archive::sealing::NoKeys;
 use archive::unlock::Unlocking;
 use archive::{Entry, Form, Object, RestorePlan};
@@ -136,10 +137,9 @@ impl Case<'_> {
     fn rebuilt(&self, archive: &Archive, at: &At, build: Build) -> Result<Rebuilt, String> {
         let mut set_aside = Vec::new();
         loop {
-            let agreed = archive.agree_without(&Wanted::default(), at, self.scratch, set_aside);
-            let agreed = agreed.map_err(|error| self.refused(error.kind(), &error))?;
-            let point =
-                archive.open_whole(&agreed, self.scratch).map_err(|error| self.refused(error.kind(), &error))?;
+            let opened = archive.open_point(&Wanted::default(), at, self.scratch, set_aside);
+            let opened = opened.map_err(|error| self.refused(error.kind(), &error))?;
+            let BuildPoint { agreed, opened: point } = opened;
             let folder = tempfile::tempdir_in(self.scratch).unwrap();
             let error = match build(&point, folder.path()) {
                 Ok(hash) => return Ok(Rebuilt { revision: point.revision, hash, agreed }),

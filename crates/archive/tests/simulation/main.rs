@@ -30,6 +30,7 @@
 mod etcd;
 mod keeper;
 mod network;
+mod told;
 mod world;
 mod writer;
 
@@ -55,7 +56,8 @@ use rand::Rng;
 use tokio::runtime::Handle;
 
 use keeper::Keeper;
-use world::{Post, Told, World, cluster};
+use told::Told;
+use world::{Post, World, cluster};
 use writer::Writer;
 
 const SEEDS: u64 = 2000;
@@ -231,6 +233,8 @@ fn whatever_happens_what_was_sealed_is_restored_as_the_cluster_had_it() {
         all.add(&told);
     }
     println!("{all:#?}");
+    let (seeds, faults) = (all.seeds, all.injected.total());
+    testkit::keep_counts("simulation", &format!("{seeds} histories, {faults} faults of the store: {all:?}"));
     stop.send(()).unwrap();
     drop(driver.join().unwrap());
 }

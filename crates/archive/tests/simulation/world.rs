@@ -22,79 +22,12 @@ use jiff::{SignedDuration, Timestamp};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use store::{Key, Memory, Patience, Retrying, Store};
-use testkit::{Faults, FaultyStore, Injected, ManualClock};
+use testkit::{Faults, FaultyStore, ManualClock};
 use tokio::runtime::Handle;
 
 use crate::etcd::Etcd;
 use crate::network::{Fate, Network, Sea};
-
-/// What many seeds came to.
-#[derive(Debug, Default, Clone)]
-pub(crate) struct Told {
-    pub(crate) seeds: u64,
-    pub(crate) turns: u64,
-    pub(crate) epochs: u64,
-    pub(crate) sealed: u64,
-    pub(crate) fulls: u64,
-    pub(crate) outcomes_unknown: u64,
-    pub(crate) names_taken: u64,
-    pub(crate) sealed_too_late: u64,
-    pub(crate) merges: u64,
-    pub(crate) made_fulls: u64,
-    pub(crate) proofs: u64,
-    pub(crate) prunes: u64,
-    pub(crate) deletions: u64,
-    pub(crate) deaths: u64,
-    pub(crate) late_arrivals: u64,
-    pub(crate) long_puts: u64,
-    pub(crate) other_clusters_refused: u64,
-    pub(crate) restores_compared: u64,
-    pub(crate) restores_refused: u64,
-    pub(crate) injected: Injected,
-}
-
-impl Told {
-    /// Adds what another seed came to.
-    pub(crate) fn add(&mut self, other: &Self) {
-        let pairs = [
-            (&mut self.seeds, other.seeds),
-            (&mut self.turns, other.turns),
-            (&mut self.epochs, other.epochs),
-            (&mut self.sealed, other.sealed),
-            (&mut self.fulls, other.fulls),
-            (&mut self.outcomes_unknown, other.outcomes_unknown),
-            (&mut self.names_taken, other.names_taken),
-            (&mut self.sealed_too_late, other.sealed_too_late),
-            (&mut self.merges, other.merges),
-            (&mut self.made_fulls, other.made_fulls),
-            (&mut self.proofs, other.proofs),
-            (&mut self.prunes, other.prunes),
-            (&mut self.deletions, other.deletions),
-            (&mut self.deaths, other.deaths),
-            (&mut self.late_arrivals, other.late_arrivals),
-            (&mut self.long_puts, other.long_puts),
-            (&mut self.other_clusters_refused, other.other_clusters_refused),
-            (&mut self.restores_compared, other.restores_compared),
-            (&mut self.restores_refused, other.restores_refused),
-        ];
-        for (all, one) in pairs {
-            *all += one;
-        }
-        self.add_injected(&other.injected);
-    }
-
-    fn add_injected(&mut self, own: &Injected) {
-        let all = &mut self.injected;
-        all.requests += own.requests;
-        all.failures += own.failures;
-        all.throttlings += own.throttlings;
-        all.lost_answers += own.lost_answers;
-        all.stalls += own.stalls;
-        all.stale_listings += own.stale_listings;
-        all.double_deletions += own.double_deletions;
-        all.forgotten_uploads += own.forgotten_uploads;
-    }
-}
+use crate::told::Told;
 
 pub(crate) struct World {
     pub(crate) seed: u64,
@@ -135,6 +68,8 @@ impl World {
         let clock = ManualClock::at(began);
         let memory =
             Memory::new().with_clock(clock.skewed(SignedDuration::ZERO)).with_page_size(random.random_range(3..40));
+        // Without torn writes: all stores put an object whole or not at all. Without late sights: what was put is found by all that
+        // are known here. Writes that arrive after later requests are the sea's, which knows who sent them and who died.
         let faults = [Faults::NONE, Faults::ROUGH, Faults::WILD, Faults::WILD][random.random_range(0..4)];
         let rules = match random.random_range(0..4) {
             0 => Vec::new(),

@@ -84,7 +84,11 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let first = open(&args.source, &args.from)?;
     first.say_notes(ui)?;
     let second = match (&args.other, first.point()) {
-        (Some(other), _) => Some(open(&SourceArgs { src: other.clone(), ..args.source.clone() }, &args.to)?),
+        // Where the log of the one is says nothing of the other.
+        (Some(other), _) => {
+            let other = SourceArgs { src: other.clone(), src_wal_dir: None, ..args.source.clone() };
+            Some(open(&other, &args.to)?)
+        }
         // Two points of an archive need not be made of the same objects.
         (None, Some(_)) => Some(open(&args.source, &args.to)?),
         (None, None) => None,

@@ -1,5 +1,6 @@
 //! `refloat inspect`
 
+use archive::needs::NeededKey;
 use etcd_data::container::Container;
 use etcd_data::data_dir::Ahead;
 use etcd_data::facts::Facts;
@@ -42,6 +43,10 @@ documented! {
         pub container: String,
         /// What the point of an archive is made of; null for anything else.
         pub plan: Option<PlanJson>,
+        /// Whether any object of the point of an archive is encrypted; null for anything else.
+        pub encrypted: Option<bool>,
+        /// The archive keys that open those that are.
+        pub archive_keys: Vec<NeededKeyJson>,
         /// The minor version of etcd that it looks like, as in `3.5`.
         pub etcd_version: String,
         /// The version that all members have, as they agreed; null if it does not say.
@@ -90,6 +95,20 @@ documented! {
         pub waste_bytes: Option<u64>,
         /// Where keys and bytes are, the prefixes with most bytes first.
         pub prefixes: Vec<PrefixJson>,
+    }
+}
+
+documented! {
+    /// An archive key that a restore of the point takes.
+    pub struct NeededKeyJson {
+        /// Its id, as objects name it.
+        pub id: String,
+        /// Where its lockbox is, below the destination.
+        pub lockbox: String,
+        /// Who can open that: one of their keys is enough.
+        pub recipients: Vec<String>,
+        /// How many of the point's objects it opens.
+        pub objects: usize,
     }
 }
 
@@ -152,11 +171,12 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let source = args.source.open(&args.at.at)?;
     refuse_revision(&source)?;
     source.say_notes(ui)?;
+    let keys = source.point().map(|point| point.needed_keys(&args.source)).transpose()?;
     // Once through the records, once through the pages.
     let reading = Reading::begin("inspecting", 2 * source.database.size_bytes());
     let facts = Facts::of(&source.database).map_err(|error| out_of_view(&source.shown, &error))?;
     drop(reading);
-    let found = Inspection::of(&source, facts);
+    let found = Inspection::of(&source, keys, facts);
     match args.format.format {
         Format::Json => ui.json(&found)?,
         Format::Text => ui.line(found.text())?,
@@ -171,7 +191,8 @@ fn refuse_revision(source: &Opened) -> Result<(), Failure> {
 }
 
 impl Inspection {
-    fn of(source: &Opened, facts: Facts) -> Self {
+    /// What `source` is, which takes `keys` if it is a point of an archive.
+    fn of(source: &Opened, keys: Option<Vec<NeededKey>>, facts: Facts) -> Self {
         let Facts { key_space, tables, sizes, .. } = facts;
         let prefixes = key_space.prefixes.iter().map(|found| PrefixJson {
             prefix: if found.prefix.is_empty() { String::new() } else { Quoted(&found.prefix).to_string() },
@@ -184,6 +205,8 @@ impl Inspection {
             kind: source.kind_name(),
             container: source.file().map_or(Container::Plain, |file| file.container).to_string(),
             plan: source.point().map(PlanJson::of),
+            encrypted: keys.as_ref().map(|keys| !keys.is_empty()),
+            archive_keys: keys.into_iter().flatten().map(NeededKeyJson::of).collect(),
             etcd_version: facts.etcd_version,
             cluster_version: tables.cluster_version,
             storage_version: tables.storage_version,
@@ -223,6 +246,12 @@ impl Inspection {
         table.fact("what", self.what());
         if let Some(lineage) = self.plan.as_ref().and_then(|plan| plan.lineage.as_ref()) {
             table.fact("lineage", lineage);
+        }
+        if self.encrypted == Some(false) {
+            table.fact("encrypted", "no");
+        }
+        for key in &self.archive_keys {
+            table.fact("encrypted", key.text());
         }
         table.fact("etcd version", &self.etcd_version);
         table.fact("revision", self.revision);
@@ -292,6 +321,18 @@ impl Inspection {
             table.row(row);
         }
         table
+    }
+}
+
+impl NeededKeyJson {
+    fn of(key: NeededKey) -> Self {
+        let NeededKey { id, lockbox, recipients, objects } = key;
+        Self { id: id.to_string(), lockbox: lockbox.to_string(), recipients, objects }
+    }
+
+    fn text(&self) -> String {
+        let objects = if self.objects == 1 { "1 object".into() } else { format!("{} objects", self.objects) };
+        format!("{objects}, with the key in {}, which opens for {}", self.lockbox, self.recipients.join(" or "))
     }
 }
 

@@ -1,5 +1,6 @@
 //! `refloat verify`
 
+mod data_dir;
 mod objects;
 
 use std::io;
@@ -8,7 +9,6 @@ use std::thread;
 use archive::At;
 use bolt_file::BoltFile;
 use bolt_file::scan::cores;
-use etcd_data::data_dir::DataDir;
 use etcd_data::digest::{self, Digest};
 use etcd_data::error::kind_of;
 use etcd_data::hash::{HashKv, hash_kv};
@@ -30,7 +30,8 @@ pub use objects::level_name;
 /// Checks everything there is to check, and lists everything that is wrong
 ///
 /// The digest of a snapshot; every page, and how pages are used; every record, and how it follows from those before;
-/// the tables, and how they fit together; the log and the raft snapshots of a data directory.
+/// the tables, and how they fit together; the log and the raft snapshots of a data directory, and whether they go
+/// together with its database.
 ///
 /// Of an archive, every object: read back and compared with its digest, then every record and what leads to it, and how
 /// objects follow on each other; with --at, the objects that this point needs, and the point that they make. What is shown
@@ -115,8 +116,7 @@ fn verify(source: &Opened) -> Result<Verdict, Failure> {
         found.digest(source, digest)
     })?;
     if let Some(data_dir) = source.data_dir() {
-        found.log(data_dir);
-        found.raft_snapshots(data_dir);
+        data_dir::findings(data_dir).into_iter().for_each(|finding| found.add(finding));
         found.notes.extend(source.log_notes().into_iter().map(Finding::note_of_log));
     }
     let hash = found.hash_at(source)?;
@@ -203,28 +203,6 @@ impl Found {
         report.findings.iter().map(Finding::of_data).for_each(|finding| self.add(finding));
         self.further += report.further;
         Ok(())
-    }
-
-    fn log(&mut self, data_dir: &DataDir) {
-        let listed = match &data_dir.log {
-            Ok(log) => log.findings.iter().map(Finding::of_log).collect(),
-            Err(error) => vec![Finding::of_file("no_log", "member/wal", format!("member/wal: {error}"))],
-        };
-        if let Err(error) = &data_dir.ahead
-            && listed.is_empty()
-        {
-            self.add(Finding::of_file("log_not_applied", "member/wal", format!("member/wal: {error}")));
-        }
-        listed.into_iter().for_each(|finding| self.add(finding));
-    }
-
-    fn raft_snapshots(&mut self, data_dir: &DataDir) {
-        for (name, snap) in &data_dir.snaps {
-            if let Err(error) = snap {
-                let place = format!("member/snap/{name}");
-                self.add(Finding::of_file("raft_snapshot", &place, format!("{place}: {error}")));
-            }
-        }
     }
 
     /// The hash at the point that was asked for; none if damage does not allow to compute it.

@@ -57,6 +57,11 @@ impl Bucket {
         self.network.closed(is_away);
     }
 
+    /// How many bytes came from there by that network.
+    pub(crate) fn fetched(&self) -> u64 {
+        self.network.bytes_to_clients()
+    }
+
     fn reached_at(&self, url: String) -> [String; 4] {
         ["--endpoint".into(), url, "--credentials".into(), self.key.to_str().unwrap().into()]
     }

@@ -37,6 +37,22 @@ fn an_export_is_a_snapshot_of_that_revision() {
 }
 
 #[test]
+fn what_nobody_knows_is_carried_along() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut sample = sample();
+    sample.tables.bucket_mut("quotas").insert(b"a".to_vec(), b"1".to_vec());
+    sample.tables.bucket_mut("empty");
+    sample.tables.bucket_mut("meta").insert(b"unheard of".to_vec(), b"2".to_vec());
+    let source = sample.database();
+    for at in [3, 5] {
+        let path = folder.path().join(format!("{at}.db"));
+        export(&source, Some(Revision(at)), &Against::default(), &path, &mut |_| {}).unwrap();
+        let opened = Source::open(&path, folder.path()).unwrap();
+        assert_eq!(opened.database.tables(), source.tables(), "{at}");
+    }
+}
+
+#[test]
 fn what_is_there_is_not_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("snapshot.db");

@@ -63,6 +63,25 @@ fn every_record_is_there_again() {
 }
 
 #[test]
+fn what_nobody_knows_is_carried_along() {
+    let mut sample = puts_and_deletes();
+    sample.tables.bucket_mut("quotas").insert(b"a".to_vec(), b"1".to_vec());
+    sample.tables.bucket_mut("empty");
+    sample.tables.bucket_mut("meta").insert(b"unheard of".to_vec(), b"2".to_vec());
+    let target = |minor: &str| ForVersion::Version(minor.parse::<EtcdVersion>().unwrap());
+    for version in [ForVersion::AsSource, target("3.4"), target("3.7")] {
+        for bump in [Bump::No, Bump::By(1000)] {
+            let (_folder, _, database) =
+                restore_sample(&sample, |options| (options.version, options.bump) = (version, bump));
+            for bucket in ["quotas", "empty"] {
+                assert_eq!(database.tables().bucket(bucket), sample.tables.bucket(bucket), "{bucket}");
+            }
+            assert_eq!(database.tables().bucket("meta").unwrap()[&b"unheard of"[..]], b"2");
+        }
+    }
+}
+
+#[test]
 fn every_revision_is_restored_as_it_was() {
     let sample = puts_and_deletes();
     for at in 1..=8 {

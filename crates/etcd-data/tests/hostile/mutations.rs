@@ -5,7 +5,7 @@
 use std::env;
 use std::fs::{self, File};
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
@@ -30,10 +30,16 @@ fn survives(seeds: &[Vec<u8>], rounds: u64, exercise: impl Fn(Vec<u8>)) {
 
 /// The seeds of a fuzz target, which lie beside it.
 fn corpus(target: &str) -> Vec<Vec<u8>> {
+    files(target).into_iter().map(|(_, bytes)| bytes).collect()
+}
+
+/// The same, with where each lies.
+fn files(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
     let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
     files.sort();
-    files.iter().map(|file| fs::read(file).unwrap()).collect()
+    let read = |file: PathBuf| (file.clone(), fs::read(file).unwrap());
+    files.into_iter().map(read).collect()
 }
 
 /// Files that real servers wrote, without their large ones, and without what they allocated ahead.
@@ -82,6 +88,37 @@ fn without_checksum(snap: &[u8]) -> Vec<u8> {
     let skip_field = |bytes: &[u8]| 2 + bytes[1..].iter().position(|byte| *byte < 0x80).unwrap();
     let length = &snap[skip_field(snap)..];
     length[skip_field(length)..].to_vec()
+}
+
+/// A target, and what it calls.
+type Target = (&'static str, &'static [fn(&[u8])]);
+
+/// All of them. The seeds of a database are those of a restore too.
+const TARGETS: [Target; 9] = [
+    ("cluster", &[exercise::cluster]),
+    ("database", &[exercise::database, exercise::restored]),
+    ("file", &[|bytes: &[u8]| exercise::file(bytes.to_vec())]),
+    ("replay", &[exercise::replay]),
+    ("segment", &[|bytes: &[u8]| exercise::segment(bytes.to_vec())]),
+    ("segments", &[exercise::segments]),
+    ("snap", &[exercise::snap]),
+    ("source", &[exercise::source]),
+    ("values", &[exercise::values]),
+];
+
+#[test]
+fn every_file_of_the_corpus_is_survived_as_it_is() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
+    let found = fs::read_dir(folder).unwrap().map(|target| target.unwrap().file_name().into_string().unwrap());
+    let mut found: Vec<String> = found.collect();
+    found.sort();
+    assert_eq!(found, TARGETS.map(|(target, _)| target), "a corpus that nothing here replays, or none");
+    for (target, calls) in TARGETS {
+        for (file, bytes) in files(target) {
+            let _told = TellFile(&file);
+            calls.iter().for_each(|call| call(&bytes));
+        }
+    }
 }
 
 #[test]
@@ -173,6 +210,17 @@ impl Drop for TellSeed {
     fn drop(&mut self) {
         if thread::panicking() {
             eprintln!("again with FUZZ_SEED={}", self.0);
+        }
+    }
+}
+
+/// Prints the file of the corpus if it panics.
+struct TellFile<'a>(&'a Path);
+
+impl Drop for TellFile<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("it was {}", self.0.display());
         }
     }
 }

@@ -9,9 +9,9 @@ use tokio::time::sleep_until;
 
 use super::anchors::{self, Answers};
 use super::*;
+use crate::follow::LOOK_EVERY;
 use crate::follow::base::Base;
 use crate::follow::live::{Seen, Watching};
-use crate::follow::order::Refused;
 
 /// What goes on beside listening.
 struct Beside<'a> {
@@ -22,6 +22,9 @@ struct Beside<'a> {
     /// When members are asked for hashes again.
     anchor_at: Option<Instant>,
     anchoring: Option<BoxFuture<'a, Answers>>,
+    /// When members are asked again how they are.
+    look_at: Instant,
+    looking: Option<BoxFuture<'a, Result<Sight, Trouble>>>,
     full: Option<BoxFuture<'a, Result<Base, BaseError>>>,
     /// When a full that is lacking is taken again, after one that did not do.
     full_at: Option<Instant>,
@@ -31,8 +34,6 @@ struct Beside<'a> {
     users_at: Instant,
     /// Whether the store takes what is sealed: while it does not, a full is no use.
     store_takes: bool,
-    /// Who waits for a full.
-    wants_full: Vec<Order>,
     /// Who waits for everything up to a revision to be delivered.
     wants_seal: Vec<(Revision, Order)>,
 }
@@ -69,12 +70,13 @@ impl Session {
             waiting: 0,
             anchor_at: follower.rhythm.anchor_every.map(|_| Instant::now()),
             anchoring: None,
+            look_at: Instant::now() + LOOK_EVERY,
+            looking: None,
             full: None,
             full_at: None,
             full_pause: FULL_PAUSE,
             users_at: Instant::now(),
             store_takes: delivered.borrow().waiting.is_none(),
-            wants_full: Vec::new(),
             wants_seal: Vec::new(),
         };
         self.begin_full_if_lacking(follower, &mut beside);
@@ -83,8 +85,7 @@ impl Session {
             Ok(()) => "the agent stops".into(),
             Err(error) => in_one_line(error),
         };
-        let asked = beside.wants_full.into_iter().chain(beside.wants_seal.into_iter().map(|(_, order)| order));
-        asked.for_each(|order| order.refuse(&why));
+        beside.wants_seal.into_iter().for_each(|(_, order)| order.refuse(&why));
         heard
     }
 
@@ -126,7 +127,14 @@ impl Session {
                     beside.due = beside.due.map(|due| due.min(soon));
                 }
                 Some(order) = orders.recv() => self.take_order(order, follower, beside).await?,
+                () = sleep_until(beside.anchor_at.unwrap_or(far)), if self.segment.is_empty() && beside.anchoring.is_none() => {
+                    self.begin_anchoring_if_due(follower, beside);
+                }
                 answers = done(&mut beside.anchoring) => self.take_answers(answers, follower),
+                () = sleep_until(beside.look_at), if beside.looking.is_none() => {
+                    beside.looking = Some(follower.live.look());
+                }
+                sight = done(&mut beside.looking) => self.take_sight(sight, beside, follower),
                 () = sleep_until(beside.users_at) => self.ask_for_users(follower, beside).await,
                 () = sleep_until(beside.full_at.unwrap_or(far)) => {
                     beside.full_at = None;
@@ -184,6 +192,13 @@ impl Session {
         let within = follower.rhythm.seal_within(beside.waiting);
         beside.due = (!self.segment.is_empty()).then(|| Instant::now() + within);
         self.begin_full_if_lacking(follower, beside);
+        self.begin_anchoring_if_due(follower, beside);
+        Ok(())
+    }
+
+    /// Asks members for the hash of what is sealed: there is nothing later in between, be it because it was sealed just now, or
+    /// because nobody writes.
+    fn begin_anchoring_if_due<'a>(&self, follower: &'a Follower, beside: &mut Beside<'a>) {
         if beside.anchor_at.is_some_and(|at| at <= Instant::now()) && beside.anchoring.is_none() {
             beside.anchor_at = follower.rhythm.anchor_every.map(|every| Instant::now() + every);
             let sight = follower.progress.standing().borrow().sight.clone().unwrap_or_default();
@@ -191,7 +206,18 @@ impl Session {
             let asking = anchors::ask(Arc::clone(&follower.live), sight, self.sealed);
             beside.anchoring = Some(asking.instrument(span).boxed());
         }
-        Ok(())
+    }
+
+    /// Tells how the members are. Whether one can be followed, its watch tells.
+    fn take_sight(&mut self, sight: Result<Sight, Trouble>, beside: &mut Beside<'_>, follower: &Follower) {
+        beside.look_at = Instant::now() + LOOK_EVERY;
+        match sight {
+            Ok(sight) => {
+                self.told.see(&sight);
+                follower.progress.tell(|told| told.sight = Some(sight));
+            }
+            Err(trouble) => tracing::debug!(%trouble, "no member tells how it is"),
+        }
     }
 
     /// Users and roles change without a revision, so it may be that nothing is sealed that tells of them.
@@ -224,13 +250,6 @@ impl Session {
         follower: &'a Follower,
         beside: &mut Beside<'a>,
     ) -> Result<(), SessionError> {
-        if let Order::Full(_) = order {
-            if beside.full.is_none() {
-                beside.full = Some(self.begin_full(follower));
-            }
-            beside.wants_full.push(order);
-            return Ok(());
-        }
         let wanted = match follower.live.current(self.plan.member).await {
             Ok(current) => current,
             Err(trouble) => {
@@ -287,31 +306,26 @@ impl Session {
         if let Some(differing) = &answers.differing {
             tracing::error!(differing, "members do not have the same");
         }
-        follower.progress.tell(|told| told.differing = answers.differing);
+        // The next delta tells of them; until there is one, whoever compares hears of them from here.
+        follower.progress.tell(|told| (told.differing, told.answers) = (answers.differing, answers.anchors.clone()));
         self.told.anchor(answers.anchors);
     }
 
     fn take_full(&mut self, base: Result<Base, BaseError>, beside: &mut Beside<'_>, follower: &Follower) {
-        let answer = match base {
+        match base {
             Ok(base) => {
                 self.told.see_full(base.closing.auth_revision);
                 // What members have at what is sealed next is what it is compared with.
                 beside.anchor_at = follower.rhythm.anchor_every.map(|_| Instant::now());
-                Ok(base.revision)
             }
-            Err(error) => {
-                let why = in_one_line(&error);
-                follower.progress.failed(error.kind(), why.clone());
-                Err(Refused { why })
-            }
-        };
+            Err(error) => follower.progress.failed(error.kind(), in_one_line(&error)),
+        }
         if self.told.lacks_full() {
             beside.full_at = Some(Instant::now() + beside.full_pause);
             beside.full_pause = (beside.full_pause * 2).min(LONGEST_FULL_PAUSE);
         } else {
             beside.full_pause = FULL_PAUSE;
         }
-        beside.wants_full.drain(..).for_each(|order| order.answer(answer.clone()));
     }
 }
 

@@ -259,6 +259,26 @@ mod tests {
         }
     }
 
+    proptest! {
+        #[test]
+        fn whatever_the_text_says_it_is_read_or_refused(
+            event in events(),
+            changes in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 1..6),
+            anything in proptest::collection::vec(any::<u8>(), 0..60),
+        ) {
+            let mut changed = text_of(&event, "UTC").into_bytes();
+            for (at, to) in changes {
+                let at = at.index(changed.len());
+                changed[at] = to;
+            }
+            for text in [changed, anything] {
+                if let Ok(len) = Event::default().read(&text) {
+                    prop_assert!((1..=text.len()).contains(&len));
+                }
+            }
+        }
+    }
+
     #[test]
     fn what_looks_different_is_read_all_the_same() {
         let expected = Event {

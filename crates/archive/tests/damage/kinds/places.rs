@@ -6,6 +6,7 @@ use archive::name::{DeltaName, FullName, Name};
 use bytes::Bytes;
 use etcd_data::Revision;
 use jiff::SignedDuration;
+use testkit::fixtures;
 
 use super::Damage;
 use crate::sound::Subject;
@@ -30,6 +31,13 @@ pub(super) fn of(subject: &Subject, victim: &Bytes) -> Vec<Damage> {
         all.push(damage("another in its place", swapped.clone(), None));
         swapped.insert(other.clone(), victim.clone());
         all.push(damage("two changed places", swapped, Some(other.clone())));
+    }
+    if subject.what == "etcdbrctl delta" {
+        let of_another = "v2/Incr-00000321-00000351-1795224176.gz";
+        let path = fixtures::path(format!("etcdbrctl/damaged/foreign-cluster/{of_another}"));
+        let mut continued = subject.objects.clone();
+        continued.insert(of_another.into(), std::fs::read(path).unwrap().into());
+        all.push(damage("another history's behind the last", continued, Some(of_another.into())));
     }
     for (what, name) in names(key) {
         let mut objects = missing.clone();

@@ -117,6 +117,7 @@ const NOTED: usize = 10;
 
 /// Checks the archive at SRC.
 pub(super) fn run(ui: &mut Ui, args: &super::Args) -> Result<Exit, Failure> {
+    args.source.require_no_log_place()?;
     // What tells whose archive it is, is checked with the rest.
     let (open, _) = open_damaged_archive(&args.source)?;
     let temporary = std::env::temp_dir();

@@ -89,7 +89,7 @@ export interface Status {
     trouble: Trouble | null;
   };
   destinations: Destination[];
-  upkeep: Record<'full' | 'anchor' | 'merge' | 'prune' | 'verify' | 'reread' | 'drill' | 'defragment', Task>;
+  upkeep: Record<'anchor' | 'merge' | 'prune' | 'verify' | 'reread' | 'drill' | 'defragment', Task>;
   doing: { what: string; since: string; done: number | null }[];
   restoring: Restoring | null;
   findings: Finding[];

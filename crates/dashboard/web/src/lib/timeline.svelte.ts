@@ -4,6 +4,8 @@ import { asProblem, get, type Lineage, type Problem, type Timeline } from './api
 import { live } from './live.svelte';
 
 const AGAIN = 10_000;
+/** An archive that has nothing yet is about to. */
+const SOON = 1000;
 
 class Archive {
   timeline = $state<Timeline | null>(null);
@@ -29,7 +31,8 @@ class Archive {
       this.problem = asProblem(error);
     }
     clearTimeout(this.timer);
-    if (this.lookers > 0) this.timer = setTimeout(() => void this.ask(), live.connected ? AGAIN : 3000);
+    const again = this.timeline?.lineages.length === 0 ? SOON : AGAIN;
+    if (this.lookers > 0) this.timer = setTimeout(() => void this.ask(), live.connected ? again : 3000);
   }
 }
 

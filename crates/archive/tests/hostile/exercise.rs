@@ -1,0 +1,87 @@
+//! Does everything that can be done with what was read, whatever it says. It must end, and never panic.
+//!
+//! Shared by the short run in the tests and by the fuzz targets. Beyond not panicking, it holds: what is told in JSON and was
+//! understood reads the same when it is written again.
+
+#![allow(dead_code, reason = "each target uses its part")]
+
+use std::fmt::Debug;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use archive::Object;
+use archive::about::{ClusterNote, FullNote, LineageNote};
+use archive::encryption::Lockbox;
+use archive::fence::Claim;
+use archive::layout::etcdbrctl::Events;
+use archive::layout::k3s::Metadata;
+use archive::object::{Wanted, read_header};
+use archive::proof::{Proof, Proven};
+use archive::sealing::NoKeys;
+use bytes::Bytes;
+use etcd_data::database::Direction;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
+use store::Key;
+
+/// A whole object: opened, and all of it read, in both directions and by key.
+pub(crate) fn object(bytes: &[u8]) {
+    let bytes = Bytes::copy_from_slice(bytes);
+    let header = read_header(&bytes);
+    let Ok(object) = Object::open("hostile", Arc::new(bytes), &NoKeys) else { return };
+    assert_eq!(header.as_ref().ok(), Some(object.header()));
+    let _ = (object.closing().is_ok(), object.tables().is_ok(), object.verify_digest().is_ok());
+    for wanted in [Wanted::Key(b"/registry/gone"), Wanted::Prefix(b"")] {
+        let _ = object.chunks_with(wanted).map(Iterator::count);
+    }
+    for (_, records) in object.chunks() {
+        for direction in [Direction::Forwards, Direction::Backwards] {
+            let _ = records.read(direction, &mut |_, _: &[u8]| Ok(ControlFlow::Continue(())));
+        }
+    }
+}
+
+/// Small objects that are JSON, as each of their kinds: `writer.json`, a lockbox, a proof, what is told of clusters, lineages and
+/// fulls, and what K3s tells of a snapshot.
+pub(crate) fn notes(bytes: &[u8]) {
+    if let Ok(claim) = Claim::parse(bytes) {
+        let _ = claim.lasts();
+        reads_the_same(&claim);
+    }
+    if let Some(lockbox) = read::<Lockbox>(bytes).and_then(|found| Lockbox::parse(found.id, bytes).ok()) {
+        let _ = lockbox.recipients();
+        reads_the_same(&lockbox);
+    }
+    if let Some(proof) = read::<Proof>(bytes).and_then(|found| Proof::parse(&found.cluster, &found.lineage, bytes).ok())
+    {
+        reads_the_same(&proof);
+        let object = proof.items.first().map(|item| item.object.clone()).unwrap_or_default();
+        let _ = Proven::of([proof]).names(&object);
+    }
+    read::<ClusterNote>(bytes).iter().for_each(reads_the_same);
+    read::<LineageNote>(bytes).iter().for_each(reads_the_same);
+    read::<FullNote>(bytes).iter().for_each(reads_the_same);
+    if let Ok(metadata) = Metadata::parse(bytes) {
+        assert_eq!(Metadata::parse(&metadata.to_bytes()).ok(), Some(metadata));
+    }
+}
+
+/// The text of a delta of etcdbrctl, behind which the digest is put that it has, so that it is not that which is wrong.
+pub(crate) fn events(text: &[u8]) {
+    let key = Key::parse("v2/Incr-00000002-00000005-1795244553").expect("a key");
+    let bytes: Bytes = [text, &Sha256::digest(text)[..]].concat().into();
+    let scratch = std::env::temp_dir();
+    let events = Events::open(&key, Arc::new(bytes), &scratch).expect("the name of a delta");
+    let facts = events.facts().is_ok();
+    assert_eq!(events.revision_at(jiff::Timestamp::MAX).is_ok(), facts);
+}
+
+fn read<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    serde_json::from_slice(bytes).ok()
+}
+
+fn reads_the_same<T: Serialize + DeserializeOwned + PartialEq + Debug>(note: &T) {
+    let bytes = serde_json::to_vec(note).expect("plain JSON");
+    assert_eq!(read::<T>(&bytes).as_ref(), Some(note));
+}

@@ -1,0 +1,98 @@
+//! What happened in all seeds, in numbers, so that a person can see that what is to be survived did happen.
+
+use testkit::Injected;
+
+/// What many seeds came to.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Told {
+    pub(crate) seeds: u64,
+    pub(crate) turns: u64,
+    pub(crate) epochs: u64,
+    pub(crate) sealed: u64,
+    pub(crate) fulls: u64,
+    pub(crate) outcomes_unknown: u64,
+    pub(crate) names_taken: u64,
+    pub(crate) sealed_too_late: u64,
+    pub(crate) merges: u64,
+    pub(crate) made_fulls: u64,
+    pub(crate) proofs: u64,
+    pub(crate) prunes: u64,
+    pub(crate) deletions: u64,
+    pub(crate) deaths: u64,
+    pub(crate) late_arrivals: u64,
+    pub(crate) long_puts: u64,
+    pub(crate) other_clusters_refused: u64,
+    pub(crate) restores_compared: u64,
+    pub(crate) restores_refused: u64,
+    pub(crate) injected: Injected,
+}
+
+impl Told {
+    /// Adds what another seed came to.
+    pub(crate) fn add(&mut self, other: &Self) {
+        let pairs = [
+            (&mut self.seeds, other.seeds),
+            (&mut self.turns, other.turns),
+            (&mut self.epochs, other.epochs),
+            (&mut self.sealed, other.sealed),
+            (&mut self.fulls, other.fulls),
+            (&mut self.outcomes_unknown, other.outcomes_unknown),
+            (&mut self.names_taken, other.names_taken),
+            (&mut self.sealed_too_late, other.sealed_too_late),
+            (&mut self.merges, other.merges),
+            (&mut self.made_fulls, other.made_fulls),
+            (&mut self.proofs, other.proofs),
+            (&mut self.prunes, other.prunes),
+            (&mut self.deletions, other.deletions),
+            (&mut self.deaths, other.deaths),
+            (&mut self.late_arrivals, other.late_arrivals),
+            (&mut self.long_puts, other.long_puts),
+            (&mut self.other_clusters_refused, other.other_clusters_refused),
+            (&mut self.restores_compared, other.restores_compared),
+            (&mut self.restores_refused, other.restores_refused),
+        ];
+        for (all, one) in pairs {
+            *all += one;
+        }
+        self.add_injected(&other.injected);
+    }
+
+    /// Adds what went wrong on the way of one actor.
+    pub(crate) fn add_injected(&mut self, own: &Injected) {
+        // All of them by name, so that none is left out of the sum.
+        let Injected {
+            requests,
+            failures,
+            throttlings,
+            lost_answers,
+            stalls,
+            stale_listings,
+            double_deletions,
+            forgotten_uploads,
+            torn_writes,
+            torn_parts,
+            late_writes,
+            late_sights,
+            cut_off,
+        } = *own;
+        let all = &mut self.injected;
+        let pairs = [
+            (&mut all.requests, requests),
+            (&mut all.failures, failures),
+            (&mut all.throttlings, throttlings),
+            (&mut all.lost_answers, lost_answers),
+            (&mut all.stalls, stalls),
+            (&mut all.stale_listings, stale_listings),
+            (&mut all.double_deletions, double_deletions),
+            (&mut all.forgotten_uploads, forgotten_uploads),
+            (&mut all.torn_writes, torn_writes),
+            (&mut all.torn_parts, torn_parts),
+            (&mut all.late_writes, late_writes),
+            (&mut all.late_sights, late_sights),
+            (&mut all.cut_off, cut_off),
+        ];
+        for (all, one) in pairs {
+            *all += one;
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What commands fetch of an archive that is far away: what they show, and little more.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
+
+#[path = "desk/bucket.rs"]
+mod bucket;
+#[path = "desk/running.rs"]
+mod running;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use archive::about::{ClusterNote, LineageNote};
+use archive::archive::{Archive, Which};
+use archive::header::FORMAT;
+use archive::identity::ClusterUid;
+use archive::name::{FullForm, FullName, Name};
+use archive::object::WriteSettings;
+use archive::publish::Writing;
+use archive::sealing::NoKeys;
+use archive::{Closing, Cluster, Epoch, Header, LineageId, Moment, ObjectKind};
+use bucket::{BUCKET, Bucket};
+use etcd_data::{KeyValue, RevKey, Revision, Tables};
+use jiff::Timestamp;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use running::succeed;
+use store::{Key, Put, Store};
+use tokio::runtime::Runtime;
+
+/// Keys, a hundred below each prefix.
+const KEYS: i64 = 10_000;
+const PROGRAM: &str = "refloat 0.1.0";
+
+fn moment() -> Timestamp {
+    Timestamp::from_second(1_793_491_200).unwrap()
+}
+
+fn key(number: i64) -> String {
+    format!("/registry/things/{:03}/{number:05}", number / 100)
+}
+
+/// Text that does not become much shorter, always the same for the same key.
+fn value(number: i64) -> String {
+    let mut random = StdRng::seed_from_u64(number.unsigned_abs());
+    (0..60).map(|_| format!("{:016x}", random.random::<u64>())).collect()
+}
+
+/// Puts an archive there that is one full of many chunks. Gives its size.
+fn put_archive(store: Arc<dyn Store>) -> u64 {
+    let runtime = Runtime::new().unwrap();
+    let cluster = Cluster { name: "prod".into(), id: ClusterUid(7) };
+    let lineage = LineageId::new(moment(), 1);
+    let cluster_note =
+        ClusterNote { format: FORMAT, cluster: cluster.clone(), made: moment(), program: PROGRAM.into() };
+    let lineage_note = LineageNote {
+        format: FORMAT,
+        lineage: lineage.clone(),
+        parent: None,
+        began: moment(),
+        why: "the first".into(),
+        program: PROGRAM.into(),
+    };
+    for (name, json) in [
+        (Name::Cluster, serde_json::to_vec(&cluster_note).unwrap()),
+        (Name::Lineage(lineage.clone()), serde_json::to_vec(&lineage_note).unwrap()),
+    ] {
+        let key = Key::parse(format!("prod/{name}")).unwrap();
+        runtime.block_on(store.put(&key, json.into(), &Put::default())).unwrap();
+    }
+    let archive = Archive::open(store, runtime.handle().clone(), &Which::default(), Arc::new(NoKeys)).unwrap();
+    let last = Revision(KEYS + 1);
+    let name = FullName { revision: last, time: moment(), form: FullForm::Logical };
+    let header = Header {
+        format: FORMAT,
+        kind: ObjectKind::Full,
+        cluster,
+        lineage: lineage.clone(),
+        epoch: Epoch(1),
+        from: Revision(0),
+        to: last,
+        seen: (moment(), moment()),
+        written: moment(),
+        follows: None,
+        stands_for: None,
+        program: PROGRAM.into(),
+        encryption: None,
+    };
+    let settings = WriteSettings { chunk_bytes: 64 << 10, ..WriteSettings::full() };
+    let scratch = tempfile::tempdir().unwrap();
+    let writing = Writing { now: moment(), scratch: scratch.path(), archive_key: None };
+    let written = archive.publish(&Name::Full(lineage, name), header, settings, &writing, |making| {
+        for number in 0..KEYS {
+            let (main, key, value) = (Revision(number + 2), key(number), value(number));
+            let put = KeyValue {
+                key: key.as_bytes(),
+                value: value.as_bytes(),
+                create_revision: main,
+                mod_revision: main,
+                version: 1,
+                ..KeyValue::default()
+            };
+            let mut encoded = Vec::new();
+            put.encode(&mut encoded);
+            making.push(RevKey { main, sub: 0, tombstone: false }, &encoded).unwrap();
+        }
+        let moments = vec![Moment { second: moment().as_second(), revision: last }];
+        Ok((Closing { moments, ..Closing::default() }, Some(Tables::default())))
+    });
+    written.unwrap().unwrap().size_bytes
+}
+
+/// What `refloat` says, and how many bytes it fetched for that.
+fn run(bucket: &Bucket, args: &[&str]) -> (String, u64) {
+    let (before, reached) = (bucket.fetched(), bucket.reached());
+    let args: Vec<&str> = args.iter().copied().chain(reached.iter().map(String::as_str)).collect();
+    let said = succeed(&args);
+    (said, bucket.fetched() - before)
+}
+
+#[test]
+fn single_keys_are_shown_with_a_small_part_of_the_archive() {
+    let folder = tempfile::tempdir().unwrap();
+    let bucket = Bucket::new(folder.path());
+    let size = put_archive(bucket.open());
+    assert!(size > 4 << 20, "{size} bytes");
+
+    let one = key(5023);
+    let (shown, fetched) = run(&bucket, &["get", BUCKET, &one]);
+    assert_eq!(shown, value(5023));
+    assert!(fetched < size / 8, "get fetched {fetched} of {size} bytes");
+
+    let (shown, fetched) = run(&bucket, &["keys", BUCKET, "/registry/things/050/"]);
+    let expected: Vec<String> = (5000..5100).map(key).collect();
+    assert_eq!(shown.lines().collect::<Vec<&str>>(), expected);
+    assert!(fetched < size / 8, "keys fetched {fetched} of {size} bytes");
+
+    let (shown, fetched) = run(&bucket, &["history", BUCKET, &one, "-o", "json"]);
+    assert!(shown.contains("5025"), "{shown}");
+    assert!(fetched < size / 8, "history fetched {fetched} of {size} bytes");
+
+    // All of it is fetched where all of it is needed, and counted.
+    let (_, fetched) = run(&bucket, &["hashkv", BUCKET]);
+    assert!(fetched >= size, "hashkv fetched {fetched} of {size} bytes");
+}
+
+/// A command asks for no more than it may: the store would give it all at once.
+#[test]
+fn what_is_fetched_takes_the_time_that_was_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let bucket = Bucket::new(folder.path());
+    put_archive(bucket.open());
+    // The beginning and the end of the full, 64 KiB each, come before what is asked of its middle; four requests before the last.
+    for (flag, limit, seconds) in [("--max-bytes-per-second", "100000", 1.0), ("--max-requests-per-second", "4", 0.75)]
+    {
+        let began = Instant::now();
+        let (shown, _) = run(&bucket, &["get", BUCKET, &key(5023), flag, limit]);
+        assert_eq!(shown, value(5023));
+        assert!(began.elapsed().as_secs_f64() > seconds, "{flag}: it took {:?}", began.elapsed());
+    }
+}

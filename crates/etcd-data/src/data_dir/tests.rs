@@ -1,0 +1,235 @@
+use tempfile::TempDir;
+use testkit::fixtures;
+
+use super::*;
+use crate::error::Kind;
+use crate::hash::{HashKv, hash_kv};
+use crate::member_id::MemberId;
+use crate::raft::ConfState;
+use crate::restore::options::Token;
+use crate::restore::record::{FILE_NAME, Record, WalRecord};
+use crate::restore::sample::Sample;
+use crate::restore::{Options, Plan, restore};
+use crate::revision::Revision;
+use crate::snap::Membership;
+use crate::source::{OpenError, Source, SourceKind};
+use crate::tables::{Member, Tables};
+use crate::wal::{SegmentName, fresh_log};
+
+/// A data directory `data`, restored with its log in `wal` beside it.
+struct Restored {
+    folder: TempDir,
+    hash: HashKv,
+}
+
+impl Restored {
+    fn new() -> Self {
+        let mut sample = Sample::new();
+        sample.put("a", "1").put("b", "2").delete("a");
+        let folder = tempfile::tempdir().unwrap();
+        let token = Token::Named("token".into());
+        let wal_dir = Some(folder.path().join("wal"));
+        let options = Options { wal_dir, ..Options::new(folder.path().join("data"), token, "now") };
+        let source = sample.database();
+        let plan = Plan::make(&source, &options).unwrap();
+        restore(&source, &plan, &mut |_| {}).unwrap();
+        Self { folder, hash: hash_kv(&source, None, None).unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn open(&self) -> Result<Source, OpenError> {
+        Source::open(&self.path("data"), self.folder.path())
+    }
+
+    fn open_with_log(&self, wal: &str) -> Source {
+        Source::open_damaged_with_log(&self.path("data"), &self.path(wal), self.folder.path()).unwrap()
+    }
+
+    fn record(&self, wal_dir: PathBuf) {
+        let wal = Some(WalRecord { dir: wal_dir, kept: None });
+        let record = Record::new("now", Revision(4), None, wal).to_json();
+        fs::write(self.path("data/member").join(FILE_NAME), record).unwrap();
+    }
+
+    /// Makes `folder` the log of another cluster's only member.
+    fn put_log_of_another(&self, folder: &str) {
+        let other = stranger();
+        fs::create_dir_all(self.path(folder)).unwrap();
+        let segment = self.path(folder).join(SegmentName::FIRST.to_string());
+        fs::write(segment, fresh_log(MemberId(other.id), &[other])).unwrap();
+    }
+}
+
+fn stranger() -> Member {
+    let peer_urls = vec!["http://other:2380".into()];
+    Member { id: 0xabc, peer_urls, is_learner: false, name: "other".into(), client_urls: Vec::new() }
+}
+
+fn hash(source: &Source) -> HashKv {
+    hash_kv(&source.database, None, None).unwrap()
+}
+
+fn findings(path: &Path) -> Vec<Finding> {
+    let source = Source::open_damaged(path, &std::env::temp_dir()).unwrap();
+    source.data_dir.unwrap().findings
+}
+
+/// What went wrong with a log, with its causes.
+#[track_caller]
+fn unread(data_dir: &DataDir) -> (Kind, String) {
+    let error = data_dir.log.as_ref().err().unwrap();
+    let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+    assert!(matches!(data_dir.ahead, Err(ReplayError::NoLog)));
+    (error.kind(), format!("{error}: {cause}"))
+}
+
+#[test]
+fn a_log_that_a_restore_put_elsewhere_is_found() {
+    let restored = Restored::new();
+    let source = restored.open().unwrap();
+    assert_eq!(hash(&source), restored.hash);
+    let data_dir = source.data_dir.unwrap();
+    assert_eq!(data_dir.log_place, LogPlace::Recorded(restored.path("wal").canonicalize().unwrap()));
+    assert_eq!((data_dir.ahead.unwrap().entries, data_dir.findings), (0, Vec::new()));
+}
+
+#[test]
+fn a_record_that_is_wrong_is_not_believed() {
+    let restored = Restored::new();
+    fs::create_dir(restored.path("empty")).unwrap();
+    fs::write(restored.path("file"), b"").unwrap();
+    restored.put_log_of_another("other");
+    for (place, said) in [
+        (restored.path("gone"), "No such file"),
+        (restored.path("file"), "Not a directory"),
+        (restored.path("empty"), "there is no segment"),
+        (restored.path("other"), "it is the log of member abc"),
+        ("wal".into(), "does not say where that begins"),
+    ] {
+        restored.record(place.clone());
+        assert_eq!(restored.open().err().unwrap().kind(), Kind::Missing, "{said}");
+        let damaged = Source::open_damaged(&restored.path("data"), restored.folder.path()).unwrap();
+        let data_dir = damaged.data_dir.unwrap();
+        let (kind, message) = unread(&data_dir);
+        assert_eq!((kind, data_dir.log_place), (Kind::Missing, LogPlace::Recorded(place)), "{said}");
+        assert!(message.contains(said), "{message}");
+    }
+}
+
+#[test]
+fn a_record_says_nothing_where_the_log_is_in_its_place() {
+    let restored = Restored::new();
+    restored.record(restored.path("gone"));
+    fs::rename(restored.path("wal"), restored.path("data/member/wal")).unwrap();
+    let source = restored.open().unwrap();
+    assert_eq!((hash(&source), source.data_dir.unwrap().log_place), (restored.hash, LogPlace::Inside));
+}
+
+#[test]
+fn who_asks_can_say_where_the_log_is() {
+    let restored = Restored::new();
+    fs::remove_file(restored.path("data/member").join(FILE_NAME)).unwrap();
+    assert_eq!(restored.open().err().unwrap().kind(), Kind::Missing);
+
+    fs::rename(restored.path("wal"), restored.path("moved")).unwrap();
+    let source = restored.open_with_log("moved");
+    assert_eq!(hash(&source), restored.hash);
+    assert_eq!((source.kind, source.path.clone()), (SourceKind::DataDir, restored.path("data")));
+    assert!(source.data_dir.unwrap().ahead.is_ok());
+}
+
+#[test]
+fn a_place_that_is_said_and_is_no_log_of_it_is_refused() {
+    let restored = Restored::new();
+    fs::create_dir(restored.path("empty")).unwrap();
+    restored.put_log_of_another("other");
+    for (place, said) in [("gone", "gone"), ("empty", "no segment"), ("other", "it is the log of member abc")] {
+        let source = restored.open_with_log(place);
+        assert_eq!(hash(&source), restored.hash);
+        let (kind, message) = unread(&source.data_dir.unwrap());
+        assert!(kind == Kind::Missing && message.contains(said), "{message}");
+    }
+}
+
+#[test]
+fn what_real_members_leave_goes_together() {
+    for name in fixtures::DATA_DIRS {
+        assert_eq!(findings(fixtures::data_dir(name).path()), [], "{name}");
+    }
+}
+
+#[test]
+fn the_log_of_another_cluster_is_told() {
+    let restored = Restored::new();
+    restored.put_log_of_another("data/member/wal");
+    let found = findings(&restored.path("data"));
+    let [Finding::OtherMembers { first, in_snapshot: false, .. }] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!(first, &[MemberId(0xabc)]);
+    assert_eq!(found[0].severity(), bolt_file::check::Severity::Fatal);
+}
+
+#[test]
+fn the_log_of_another_cluster_is_told_also_if_it_cannot_be_applied() {
+    let (restored, dir) = (Restored::new(), fixtures::data_dir("3.5.30-clean"));
+    let name = SegmentName::FIRST.to_string();
+    fs::copy(restored.path("wal").join(&name), dir.path().join("member/wal").join(&name)).unwrap();
+    let source = Source::open_damaged(dir.path(), &std::env::temp_dir()).unwrap();
+    let data_dir = source.data_dir.unwrap();
+    assert!(matches!(data_dir.ahead, Err(ReplayError::DatabaseAhead { .. })));
+    let told = |finding: &Finding| matches!(finding, Finding::OtherMembers { .. });
+    assert!(data_dir.findings.iter().any(told), "{:?}", data_dir.findings);
+}
+
+#[test]
+fn a_raft_snapshot_with_the_name_of_another_is_told() {
+    let dir = fixtures::data_dir("3.6.16-clean");
+    let snap = dir.path().join("member/snap");
+    let (name, of_content) = (SnapName { term: 2, index: 0xcb }, SnapName { term: 2, index: 0xca });
+    fs::rename(snap.join(of_content.to_string()), snap.join(name.to_string())).unwrap();
+    assert_eq!(findings(dir.path()), [Finding::SnapName { name, of_content }]);
+}
+
+#[test]
+fn a_raft_snapshot_of_another_term_than_the_log_marks_is_told() {
+    let dir = fixtures::data_dir("3.6.16-clean");
+    let snap = Snap { term: 9, index: 0xca, conf_state: ConfState::default(), membership: Membership::default() };
+    fs::write(dir.path().join("member/snap").join(snap.name().to_string()), snap.encode()).unwrap();
+    assert_eq!(findings(dir.path()), [Finding::SnapTerm { name: snap.name(), marked: 2 }]);
+}
+
+#[test]
+fn a_database_that_does_not_reach_its_raft_snapshot_is_told() {
+    let dir = fixtures::data_dir("3.6.16-clean");
+    let db = DataDir::database_path(dir.path());
+    let tables = Source::open(&db, dir.path()).unwrap().database.tables().clone();
+    let write = |change: &dyn Fn(&mut Tables)| {
+        let mut tables = tables.clone();
+        change(&mut tables);
+        write_database(&db, &tables);
+        findings(dir.path())
+    };
+    let found = write(&|tables| tables.set_consistent_index(3));
+    assert_eq!(found, [Finding::DatabaseBehind { reached: 3, snapshot: 0xca }]);
+    let found = write(&|tables| tables.set_term(Some(7)));
+    assert!(matches!(found.as_slice(), [Finding::TermAhead { database: 7, .. }]), "{found:?}");
+    let found = write(&|tables| {
+        tables.clear_members();
+        tables.put_member(&stranger());
+    });
+    assert!(matches!(found.as_slice(), [Finding::OtherMembers { in_snapshot: true, .. }]), "{found:?}");
+}
+
+fn write_database(path: &Path, tables: &Tables) {
+    fs::remove_file(path).unwrap();
+    let mut builder = bolt_file::write::Builder::create(File::create(path).unwrap(), Default::default()).unwrap();
+    builder.bucket(b"key").unwrap().finish().unwrap();
+    for (name, table) in tables.buckets() {
+        let mut bucket = builder.bucket(name).unwrap();
+        table.iter().for_each(|(key, value)| bucket.push(key, value).unwrap());
+        bucket.finish().unwrap();
+    }
+    builder.finish().unwrap();
+}
