@@ -143,8 +143,6 @@ fn with_which_certificates() {
     with("others.pem", "client", "--cacert names the authority");
     with("ca.pem", "old", "--cert and --key");
     with("gone.pem", "client", "--cacert");
-    let plain = etcd.client_url();
-    desk.require_refused(&["--endpoints", &plain.replace("http", "https")], 7, "--endpoints http://");
 
     let stopped = etcd.stop();
     ours.sign_expired(&["127.0.0.1"]).write(desk.folder.path(), "server");

@@ -69,7 +69,8 @@ fn what_nobody_knows_is_carried_along() {
     sample.tables.bucket_mut("empty");
     sample.tables.bucket_mut("meta").insert(b"unheard of".to_vec(), b"2".to_vec());
     let target = |minor: &str| ForVersion::Version(minor.parse::<EtcdVersion>().unwrap());
-    for version in [ForVersion::AsSource, target("3.4"), target("3.7")] {
+    // An older version may not be able to live with it, and is refused.
+    for version in [ForVersion::AsSource, target("3.7")] {
         for bump in [Bump::No, Bump::By(1000)] {
             let (_folder, _, database) =
                 restore_sample(&sample, |options| (options.version, options.bump) = (version, bump));
