@@ -68,17 +68,13 @@ fn what_nobody_knows_is_carried_along() {
     sample.tables.bucket_mut("quotas").insert(b"a".to_vec(), b"1".to_vec());
     sample.tables.bucket_mut("empty");
     sample.tables.bucket_mut("meta").insert(b"unheard of".to_vec(), b"2".to_vec());
-    let target = |minor: &str| ForVersion::Version(minor.parse::<EtcdVersion>().unwrap());
-    // An older version may not be able to live with it, and is refused.
-    for version in [ForVersion::AsSource, target("3.7")] {
-        for bump in [Bump::No, Bump::By(1000)] {
-            let (_folder, _, database) =
-                restore_sample(&sample, |options| (options.version, options.bump) = (version, bump));
-            for bucket in ["quotas", "empty"] {
-                assert_eq!(database.tables().bucket(bucket), sample.tables.bucket(bucket), "{bucket}");
-            }
-            assert_eq!(database.tables().bucket("meta").unwrap()[&b"unheard of"[..]], b"2");
+    // For another version than the source's it is refused: nobody knows whether that can live with it.
+    for bump in [Bump::No, Bump::By(1000)] {
+        let (_folder, _, database) = restore_sample(&sample, |options| options.bump = bump);
+        for bucket in ["quotas", "empty"] {
+            assert_eq!(database.tables().bucket(bucket), sample.tables.bucket(bucket), "{bucket}");
         }
+        assert_eq!(database.tables().bucket("meta").unwrap()[&b"unheard of"[..]], b"2");
     }
 }
 
