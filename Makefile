@@ -11,6 +11,9 @@ features := --features cli/opentelemetry
 tests := $(notdir $(basename $(wildcard crates/*/tests/*.rs)) $(patsubst %/main.rs,%,$(wildcard crates/*/tests/*/main.rs)))
 fast_tests := $(filter-out real_%,$(sort $(tests)))
 
+# Each a workspace of its own, for running them takes a nightly compiler; that they compile is seen with this one.
+fuzz := $(wildcard crates/*/fuzz/Cargo.toml)
+
 .PHONY: build run test test-fast lint bench servers page
 
 build:
@@ -38,6 +41,7 @@ lint:
 	cargo fmt --check
 	cargo clippy --workspace --all-targets --locked $(features) -- -D warnings
 	cargo clippy --workspace --locked -- -D warnings
+	set -e; for manifest in $(fuzz); do cargo check --locked --bins --manifest-path $$manifest; done
 
 bench: servers
 	cargo run --release --locked --package xtask -- bench

@@ -2,7 +2,7 @@
 //!
 //! - [`finding`]: what a check ends with
 //! - `store`, `permission`: what may be done in a store
-//! - `archive`, `history`: what is there, and whether it is this cluster's
+//! - `archive`, `history`: what is there, and whether it is this cluster's; `elsewhere`: the same of the other destinations
 //! - `members` looks at etcd; `cluster`, `member`, `rights`, `agreement` judge what was seen
 //! - `certificate`, `clock`, `disk`, `told`: what those have in common; [`remedy`]: what to do where etcd does not answer
 //!
@@ -15,6 +15,7 @@ mod certificate;
 mod clock;
 mod cluster;
 mod disk;
+mod elsewhere;
 pub mod finding;
 mod history;
 mod member;
@@ -30,6 +31,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use etcd_rpc::{Access, Endpoint};
+use futures::future::join_all;
 use jiff::Timestamp;
 use tokio::time::timeout;
 
@@ -40,6 +42,8 @@ use finding::{Area, Check, Finding};
 pub struct Patient {
     /// The archive's place, if it has one.
     pub archive: Option<Site>,
+    /// Where else it is to be kept.
+    pub others: Vec<Site>,
     /// The cluster, if there is one.
     pub etcd: Option<Cluster>,
     /// This machine.
@@ -77,7 +81,7 @@ const LOOKING: Duration = Duration::from_secs(150);
 
 /// Tries everything, and tells of each thing that was tried.
 pub async fn examine(patient: Patient) -> Vec<Finding> {
-    let Patient { archive: place, etcd, machine } = patient;
+    let Patient { archive: place, others, etcd, machine } = patient;
     let etcd = etcd.map(patiently);
     let trials = async {
         match &place {
@@ -102,7 +106,9 @@ pub async fn examine(patient: Patient) -> Vec<Finding> {
 
     let mut findings = Area::Store.findings(trials);
     findings.extend(Area::Archive.findings(read.findings));
-    if let (Some(place), Some(etcd), Some(tip)) = (&place, &etcd, read.tip) {
+    let elsewhere = others.iter().map(|place| elsewhere::examine(place, read.cluster.as_ref()));
+    findings.extend(join_all(elsewhere).await.into_iter().flatten());
+    if let (Some(place), Some(etcd), Some(tip)) = (&place, &etcd, read.cluster.zip(read.tip)) {
         let compared = within(READING, history::examine(place, etcd, tip)).await;
         findings.extend(Area::Archive.findings(compared.unwrap_or_else(|late| vec![Check::of("history").late(late)])));
     }

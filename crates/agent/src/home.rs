@@ -174,7 +174,7 @@ impl Home {
     }
 
     /// The epoch of whoever wrote its end: what a later one writes counts only with a higher one. `writer.json` tells that too,
-    /// but it may be lost, and copies have none.
+    /// but it may be lost.
     pub async fn highest_epoch(&self) -> Result<Epoch, Error> {
         let tip = self.with(|archive, home| archive.tip(&home.scratch)).await?;
         Ok(tip.map_or(Epoch(0), |tip| tip.epoch))

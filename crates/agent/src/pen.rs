@@ -3,18 +3,23 @@
 //! It is got when nobody else has it, renewed well before it ends, and got again when it was lost. Whoever writes looks
 //! at it before something is sent and again when the store has acknowledged it. An agent that can follow nobody leaves it
 //! to others: one of them may reach the cluster, and a member that is brought back may know that nobody writes.
+//!
+//! - [`earlier`]: who need not be waited for
+
+pub mod earlier;
 
 use std::time::Duration;
 
 use archive::Error;
 use archive::error::in_one_line;
-use archive::fence::{Acquire, Candidate, Claim, Fence, FenceError, Gate, Permit, Terms, Tick};
+use archive::fence::{Acquire, Candidate, Claim, Fence, FenceError, Gate, Instance, Permit, Terms, Tick};
 use archive::identity::Epoch;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::home::Home;
 use crate::stop::{Stop, Stopper};
+use earlier::Earlier;
 
 /// Whether the right to write is ours.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -65,12 +70,18 @@ const PAUSE: Duration = Duration::from_secs(1);
 const LONG_PAUSE: Duration = Duration::from_secs(15);
 
 impl Pen {
-    /// Asks for it as long as it is `wanted`.
-    pub fn take_up(home: Home, me: Candidate, terms: Terms, wanted: watch::Receiver<bool>) -> Self {
+    /// Asks for it as long as it is `wanted`. Whom `earlier` tells of is not waited for.
+    pub fn take_up(
+        home: Home,
+        me: Candidate,
+        terms: Terms,
+        wanted: watch::Receiver<bool>,
+        earlier: Option<Earlier>,
+    ) -> Self {
         let (told, right) = watch::channel(Right::Unknown);
         let stop = Stopper::default();
         let mut task = JoinSet::new();
-        task.spawn(hold(home, me, terms, wanted, told, stop.stop_signal()));
+        task.spawn(hold(home, me, terms, wanted, earlier, told, stop.stop_signal()));
         Self { right, stop, task }
     }
 
@@ -94,10 +105,12 @@ async fn hold(
     me: Candidate,
     terms: Terms,
     mut wanted: watch::Receiver<bool>,
+    earlier: Option<Earlier>,
     told: watch::Sender<Right>,
     mut stop: Stop,
 ) -> Result<(), Error> {
     let folder = home.folder();
+    let gone = earlier.as_ref().and_then(Earlier::gone);
     let mut highest = None;
     loop {
         tokio::select! {
@@ -121,11 +134,15 @@ async fn hold(
                 continue;
             }
         };
-        let mut gate = Gate::new(&*home.store, &folder, Fence::new(me.clone(), terms, known))?;
+        let mut fence = Fence::new(me.clone(), terms, known);
+        if let Some(gone) = gone {
+            fence.comes_after(gone);
+        }
+        let mut gate = Gate::new(&*home.store, &folder, fence)?;
         // One gate for as long as it can be: how long a claim stands unchanged is what it has seen itself.
         let lost = loop {
             let end = tokio::select! {
-                end = hold_once(&mut gate, &told, &mut known) => end,
+                end = hold_once(&mut gate, me.instance, earlier.as_ref(), &told, &mut known) => end,
                 () = stop.told() => return gate.release().await,
                 () = becomes(&mut wanted, false) => {
                     tell(&told, Right::LeftToOthers);
@@ -200,11 +217,20 @@ fn tell(told: &watch::Sender<Right>, right: Right) {
     });
 }
 
-/// Gets it, and renews it until it is lost.
-async fn hold_once(gate: &mut Gate<'_>, told: &watch::Sender<Right>, highest: &mut Epoch) -> Result<(), Error> {
+/// Gets it for `me`, and renews it until it is lost.
+async fn hold_once(
+    gate: &mut Gate<'_>,
+    me: Instance,
+    earlier: Option<&Earlier>,
+    told: &watch::Sender<Right>,
+    highest: &mut Epoch,
+) -> Result<(), Error> {
     // Short, so that who has it is told from time to time.
     let permit = gate.acquire(Acquire::Within(PAUSE)).await?;
     *highest = permit.epoch();
+    if let Some(Err(error)) = earlier.map(|earlier| earlier.note(me)) {
+        tracing::debug!(%error, "the next one waits for the right to write to end");
+    }
     tell(told, Right::Ours(permit));
     renew(gate, |permit| tell(told, Right::Ours(permit))).await
 }

@@ -22,6 +22,7 @@ use crate::home::Home;
 use crate::member::outlive::Wrapper;
 use crate::member::{Member, Prepared};
 use crate::metrics::Metrics;
+use crate::pen::earlier::Earlier;
 use crate::pen::{Pen, Right};
 use crate::report::{Elsewhere, Reporter};
 use crate::sidecar::Sidecar;
@@ -89,7 +90,7 @@ impl Agent {
         let (cluster, holder) = (home.cluster.clone(), name.clone());
         let me = Candidate { cluster, holder, serves, instance: Instance(rand::random()) };
         let (wanted, is_wanted) = watch::channel(false);
-        let pen = Pen::take_up(home.clone(), me, terms, is_wanted);
+        let pen = Pen::take_up(home.clone(), me, terms, is_wanted, Earlier::in_spool(spool.folder()));
         let metrics = Arc::new(Metrics::new());
         let progress = Progress::counted_by(Arc::clone(&metrics));
         let (stopper, standing, fill) = (Stopper::default(), progress.standing(), spool.fill());

@@ -11,6 +11,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use etcd_data::Kind;
+use etcd_data::error::kind_of;
 use tokio::sync::{mpsc, watch};
 
 use crate::start::decision::Reason;
@@ -80,6 +82,19 @@ pub enum TendError {
         /// What it said.
         log: PathBuf,
     },
+}
+
+impl TendError {
+    /// What a caller may do about it.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Stopped(reason) => reason.kind(),
+            Self::Start(error) => error.kind(),
+            Self::Supervise(error) => error.kind(),
+            Self::Log { source, .. } => kind_of(source),
+            Self::Ends { .. } => Kind::Unavailable,
+        }
+    }
 }
 
 /// How long it may take to stop before it is killed.
@@ -188,9 +203,9 @@ mod tests {
     #[test]
     fn who_is_told_that_etcd_is_not_started_is_told_what_to_do() {
         assert_eq!(
-            TendError::Stopped(Reason::InUse).to_string(),
-            "etcd is not started: another process holds the data directory: stop the etcd that runs on it; the start \
-             goes on by itself"
+            TendError::Stopped(Reason::DataGone).to_string(),
+            "etcd is not started: this member had data, which is gone, and there is no archive that has it: attach the volume \
+             that has it, or `refloat restore` a snapshot; to begin anew, remove the volume's mark"
         );
     }
 }

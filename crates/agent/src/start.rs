@@ -5,7 +5,7 @@
 //! [`decide()`], whose table is `docs/start-of-a-member.md`. Nothing is ever deleted: what is replaced is kept beside its
 //! place. A run that dies at any line is gone on with by looking and deciding again.
 //!
-//! - [`place`], [`policy`]: who is to start, and what may be done without asking
+//! - [`place`], [`policy`]: who is to start, and what may be done without asking; [`mod@recognise`]: whether the archive is its own
 //! - [`seen`]: what was seen; [`volume`], [`directory`], [`others`], [`archived`] look, [`vigil`] remembers since when
 //! - [`decision`], [`mod@decide`]: what is done
 //! - `join`, `rebuild`, [`high_water`]: doing it; [`ready`]: what comes of it
@@ -24,6 +24,7 @@ pub mod place;
 pub mod policy;
 pub mod ready;
 mod rebuild;
+pub mod recognise;
 pub mod seen;
 #[cfg(test)]
 mod tests;

@@ -119,7 +119,7 @@ impl WrapError {
 /// Prepares, starts and looks after etcd until it has ended.
 pub async fn wrap(mut wrap: Wrap) -> Result<Ended, WrapError> {
     let mut signals = server::signals().map_err(WrapError::Signals)?;
-    // Whoever connects before etcd runs waits, for whether there is TLS may not be known yet.
+    // Whoever connects before etcd runs waits and is turned away, for whether there is TLS may not be known yet.
     let listener = Listener::bind(wrap.listen)?;
     let mut settings = EtcdSettings::of_command(&wrap.command, |name| std::env::var(name).ok())?;
     let note = ExitNote::at(wrap.exit_note.take().unwrap_or_else(|| match wrap.asks_for_config() {
@@ -142,6 +142,8 @@ pub async fn wrap(mut wrap: Wrap) -> Result<Ended, WrapError> {
 
     let (ready, is_ready) = readiness::Watcher::of(&wrap.member, &settings)?;
     let (stop, stop_asked) = mpsc::channel(1);
+    // Who ordered a stop before this etcd ran meant an earlier one, and has most often given up waiting.
+    listener.turn_away();
     let served = server::start(listener, &settings, wrap.guard.clone(), is_ready.clone(), stop)?;
     note.remove()?;
     let etcd = Supervised::start(launch(&wrap)?)?;

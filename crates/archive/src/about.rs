@@ -1,7 +1,45 @@
 //! What is told of a cluster and of a lineage, in small JSON objects beside their data.
 //!
 //! `cluster.json` is written once, when the archive is made, and only if it is not there; `lineage.json` likewise, when
-//! a history begins. Whoever opens the archive compares what it expects with what stands there.
+//! a history begins. Whoever opens the archive compares what it expects with what stands there. Each of these objects has
+//! at most 1 MiB; fields that are not known are passed over.
+//!
+//! `cluster.json`, whose archive it is:
+//!
+//! ```text
+//! {
+//!   "format": 1,                           who finds a higher one reads no further
+//!   "cluster": { "name": "prod", "id": "<32 hexadecimal digits>" },
+//!   "made": "2026-11-21T09:30:00Z",
+//!   "program": "refloat 0.1.0"
+//! }
+//! ```
+//!
+//! `lineage.json`, what a history began with:
+//!
+//! ```text
+//! {
+//!   "format": 1,
+//!   "lineage": "20261121T093000Z-1a2b3c4d",
+//!   "parent": {                            the point that it came from; null if that is not known
+//!     "lineage": "20261101T000000Z-00000009",
+//!     "revision": 90
+//!   },
+//!   "began": "2026-11-21T09:30:00Z",
+//!   "why": "it was restored",              for people
+//!   "program": "refloat 0.1.0"
+//! }
+//! ```
+//!
+//! And beside a full that is one of etcd's snapshot files, `<name of the full>.json`:
+//!
+//! ```text
+//! {
+//!   "header": { … },                       what its own header would say
+//!   "sha256": "<64 hexadecimal digits>",   of the full as it lies there, wrapped or not
+//!   "size_bytes": 65568                    likewise
+//! }
+//! ```
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

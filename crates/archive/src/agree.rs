@@ -4,17 +4,15 @@
 //! object may be damaged, gone, or not what it seems. What is learned goes into the next plan, until one stands. What had
 //! to be set aside on the way is told, because a person has to look at it. A store that does not answer ends it:
 //! nothing is ever taken for missing because it could not be asked.
+//!
+//! What objects say of their writers is compared with `writer.json`, where that decides what counts of them: see
+//! [`crate::plan`].
+
+mod opening;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::panic::resume_unwind;
 use std::path::Path;
-use std::sync::Arc;
-use std::thread;
 
-use etcd_data::bolt_file::BoltFile;
-use etcd_data::container::Container;
-use etcd_data::digest::{self, Digest};
 use etcd_data::tables::TableFault;
 use etcd_data::view::Horizon;
 use etcd_data::{Database, Kind, Revision};
@@ -23,19 +21,19 @@ use store::Key;
 
 use crate::archive::Archive;
 use crate::catalogue::History;
-use crate::entry::{Entry, Form, Layout};
+use crate::entry::{Entry, Layout};
 use crate::error::{Error, ObjectError, SnapshotError, is_its_own};
-use crate::fetch::{Remote, Spool, Spooled};
 use crate::identity::LineageId;
-use crate::layout::etcdbrctl::{Events, is_excluded, lacks_leases};
-use crate::name::FullForm;
+use crate::layout::etcdbrctl::lacks_leases;
 use crate::object::Object;
 use crate::plan::{
     Contradiction, Fault, FullFacts, Known, PlanError, Remark, RestorePlan, Target, Told, Wanted, perhaps,
     remark_on_lineage,
 };
 use crate::point::{Answer, At, Covered, Step, TimeSearch};
-use crate::read_at::ReadAt;
+
+pub(crate) use opening::Opened;
+use opening::{is_of_this_machine, open, open_several};
 
 /// A plan whose objects are open, and are what it takes them for.
 pub struct Agreed {
@@ -49,20 +47,6 @@ pub struct Agreed {
     pub(crate) damaged: BTreeSet<Key>,
     pub(crate) objects: BTreeMap<Key, Opened>,
 }
-
-/// An object that is open.
-#[derive(Clone)]
-pub(crate) enum Opened {
-    /// One of ours, and what brings it here, unless it is on this machine.
-    Ours { object: Object, far: Option<Arc<Spooled>> },
-    /// A snapshot file: all of it is on this machine. Of one of ours, what is told beside it.
-    Snapshot { database: Box<Database>, told: Option<Box<Told>> },
-    /// A delta of etcdbrctl.
-    Events(Arc<Events>),
-}
-
-/// How many objects are opened at once.
-const AT_ONCE: usize = 8;
 
 impl Archive {
     /// Chooses what leads to the point `at`, of `history` and those before it if it is given, and opens it.
@@ -110,98 +94,26 @@ impl Archive {
     /// Opens what `plan` reads, and requires that it is what the plan takes it for.
     pub(crate) fn stand(&self, plan: &RestorePlan, scratch: &Path) -> Result<Agreed, Error> {
         let objects = self.open_entries(plan.to_confirm(), scratch)?;
-        if let Some(cluster) = self.cluster() {
-            let told = told(&objects);
-            plan.confirm(cluster, |key| told.get(key), [])?;
+        if let Some(contradiction) = self.contradiction(plan, &objects)? {
+            return Err(contradiction.into());
         }
         let (set_aside, damaged) = Default::default();
         Ok(Agreed { plan: plan.clone(), covered: Covered::Exactly, set_aside, damaged, objects })
     }
 
-    /// Opens `entries`, several at once. One that is of no use fails all.
-    pub(crate) fn open_entries<'e>(
+    /// What of `objects` is not what `plan` takes it for. Other systems' do not say what they are. Which epochs were handed
+    /// out is asked for where it decides something.
+    fn contradiction(
         &self,
-        entries: impl Iterator<Item = &'e Entry>,
-        scratch: &Path,
-    ) -> Result<BTreeMap<Key, Opened>, Error> {
-        let entries: Vec<&Entry> = entries.collect();
-        let opened = open_several(self, &entries, scratch);
-        entries.iter().zip(opened).map(|(entry, opened)| Ok((entry.key.clone(), opened?))).collect()
+        plan: &RestorePlan,
+        objects: &BTreeMap<Key, Opened>,
+    ) -> Result<Option<Contradiction>, Error> {
+        let Some(cluster) = self.cluster() else { return Ok(None) };
+        let told = told(objects);
+        let telling = |key: &Key| told.get(key);
+        let last = if plan.is_contested(cluster, telling) { self.last_epoch()? } else { None };
+        Ok(plan.confirm(cluster, telling, [], last).err())
     }
-
-    /// The bytes of an object, where they are.
-    pub(crate) fn bytes_of(&self, entry: &Entry) -> (Arc<dyn ReadAt>, Option<Arc<Spooled>>) {
-        if let Some(file) = self.store.file(&entry.key) {
-            return (Arc::new(file), None);
-        }
-        let far = self.far(entry);
-        (Arc::clone(&far) as Arc<dyn ReadAt>, Some(far))
-    }
-
-    fn far(&self, entry: &Entry) -> Arc<Spooled> {
-        let (store, runtime) = (Arc::clone(&self.store), self.runtime.clone());
-        Arc::new(Spooled::new(Remote::new(store, runtime, entry.key.clone(), entry.size_bytes)))
-    }
-
-    /// Whether an object of etcdbrctl is marked as not to be restored from. No listing tells that to everybody, so it is asked of
-    /// each object that is opened, and of no other. Where the store does not let us ask, the object is used all the same, and that
-    /// is remarked on: a cluster that is lost cannot wait for a permission.
-    fn is_excluded(&self, entry: &Entry) -> Result<bool, Error> {
-        let is_told = entry.layout == Layout::Etcdbrctl && self.store.file(&entry.key).is_none();
-        if !is_told || self.marks_untold.get().is_some() {
-            return Ok(false);
-        }
-        let error = match self.runtime.block_on(self.store.labels(&entry.key)) {
-            Ok(labels) => return Ok(is_excluded(&labels)),
-            Err(error) => error,
-        };
-        match &error.fault {
-            // Nothing can be marked there. An object that is gone shows when it is read.
-            store::Fault::Unable(_) | store::Fault::NotFound => Ok(false),
-            store::Fault::Forbidden(_) | store::Fault::Credentials(_) => {
-                self.marks_untold.get_or_init(|| error.fault.to_string());
-                Ok(false)
-            }
-            _ => Err(error.into()),
-        }
-    }
-
-    /// Brings a snapshot to this machine, unwraps it, and opens the database in it. Its pages have no digest of their
-    /// own, so all of it is compared with what is `told` beside it, and with what it ends with, before any is believed.
-    fn open_snapshot(&self, entry: &Entry, told: Option<&Told>, scratch: &Path) -> Result<Database, Error> {
-        let refused = |source| Error::Snapshot { key: entry.key.clone(), source };
-        let opened = |file: File| {
-            require_told(&file, told)?;
-            unwrap(file, scratch)
-        };
-        let near = self.store.file(&entry.key);
-        let far = match near {
-            Some(file) => return opened(file).map_err(refused),
-            None => self.far(entry),
-        };
-        let kept = |source| Error::Scratch { folder: scratch.into(), source };
-        let _spool = Spool::begin(vec![Arc::clone(&far)], scratch).map_err(kept)?;
-        let brought = far.whole().map_err(SnapshotError::from);
-        let file = brought.and_then(|file| file.try_clone().map_err(SnapshotError::Look)).map_err(refused)?;
-        opened(file).map_err(refused)
-    }
-}
-
-/// Refuses a file that is not what is told beside it.
-fn require_told(file: &File, told: Option<&Told>) -> Result<(), SnapshotError> {
-    let Some(told) = told else { return Ok(()) };
-    let size = file.metadata().map_err(SnapshotError::Look)?.len();
-    let found = digest::sha256(file, size).map_err(SnapshotError::Look)?;
-    if found == told.digest { Ok(()) } else { Err(SnapshotError::Digest) }
-}
-
-fn unwrap(file: File, scratch: &Path) -> Result<Database, SnapshotError> {
-    let container = Container::detect(&file).map_err(SnapshotError::Look)?;
-    let file = container.expand(&file, scratch)?.unwrap_or(file);
-    if let Digest::Differs { .. } = digest::check(&file).map_err(SnapshotError::Look)? {
-        return Err(SnapshotError::Digest);
-    }
-    Ok(Database::open(BoltFile::open(Arc::new(file)).map_err(etcd_data::Error::from)?)?)
 }
 
 /// What is being worked with until a plan stands.
@@ -270,7 +182,7 @@ impl Desk<'_> {
     fn seen(&mut self, entry: &Entry) -> Result<Option<Answer>, Error> {
         let seen = match self.opened(entry)? {
             Some(Opened::Ours { object, .. }) => Ok(object.header().seen),
-            Some(Opened::Events(events)) => events.facts().map(|facts| facts.times),
+            Some(Opened::Events { events, .. }) => events.facts().map(|facts| facts.times),
             Some(Opened::Snapshot { .. }) => Ok((entry.time(), entry.time())),
             None => return Ok(None),
         };
@@ -280,7 +192,7 @@ impl Desk<'_> {
     fn moments(&mut self, entry: &Entry) -> Result<Option<Answer>, Error> {
         let moments = match self.opened(entry)? {
             Some(Opened::Ours { object, .. }) => object.closing().map(|closing| closing.moments.clone()),
-            Some(Opened::Events(events)) => events.facts().map(|facts| facts.moments.clone()),
+            Some(Opened::Events { events, .. }) => events.facts().map(|facts| facts.moments.clone()),
             Some(Opened::Snapshot { .. }) => Ok(Vec::new()),
             None => return Ok(None),
         };
@@ -317,7 +229,7 @@ impl Desk<'_> {
             if before != (self.known.without.len(), self.known.fulls.len()) {
                 continue;
             }
-            let Err(contradiction) = self.confirm(&plan) else {
+            let Some(contradiction) = self.archive.contradiction(&plan, &self.objects)? else {
                 self.hear(&plan)?;
                 if before.0 == self.known.without.len() {
                     return Ok(plan);
@@ -456,74 +368,11 @@ impl Desk<'_> {
         self.set_aside.push((key.clone(), reason(&error)));
         Ok(())
     }
-
-    /// Whether the objects are what the plan takes them for. Other systems' do not say what they are.
-    fn confirm(&self, plan: &RestorePlan) -> Result<(), Contradiction> {
-        let Some(cluster) = self.archive.cluster() else { return Ok(()) };
-        let told = told(&self.objects);
-        plan.confirm(cluster, |key| told.get(key), [])
-    }
 }
 
 /// What objects of ours say of themselves.
 pub(crate) fn told(objects: &BTreeMap<Key, Opened>) -> BTreeMap<Key, Told> {
     objects.iter().filter_map(|(key, opened)| Some((key.clone(), opened.told()?))).collect()
-}
-
-/// Opens objects, a few at once: each is a few requests, and a store takes its time to answer.
-fn open_several(archive: &Archive, entries: &[&Entry], scratch: &Path) -> Vec<Result<Opened, Error>> {
-    let mut opened = Vec::with_capacity(entries.len());
-    for group in entries.chunks(AT_ONCE) {
-        thread::scope(|scope| {
-            let opening: Vec<_> = group.iter().map(|entry| scope.spawn(|| open(archive, entry, scratch))).collect();
-            let done = opening.into_iter().map(|one| one.join().unwrap_or_else(|panic| resume_unwind(panic)));
-            opened.extend(done);
-        });
-    }
-    opened
-}
-
-fn open(archive: &Archive, entry: &Entry, scratch: &Path) -> Result<Opened, Error> {
-    let damaged = |source| Error::Object { key: entry.key.clone(), source };
-    if archive.is_excluded(entry)? {
-        return Err(damaged(ObjectError::Excluded));
-    }
-    match entry.form {
-        Form::Full(FullForm::Logical) | Form::Delta { .. } => {
-            let (bytes, far) = archive.bytes_of(entry);
-            let object = Object::open(entry.key.as_str(), bytes, &*archive.keys).map_err(damaged)?;
-            archive.runtime.block_on(archive.require_closed(&entry.key, object.header()))?;
-            Ok(Opened::Ours { object, far })
-        }
-        Form::Full(_) => {
-            let told = Box::new(archive.read_note(&entry.key)?);
-            archive.runtime.block_on(archive.require_closed(&entry.key, &told.header))?;
-            let database = Box::new(archive.open_snapshot(entry, Some(&told), scratch)?);
-            Ok(Opened::Snapshot { database, told: Some(told) })
-        }
-        Form::Snapshot => {
-            let database = Box::new(archive.open_snapshot(entry, None, scratch)?);
-            Ok(Opened::Snapshot { database, told: None })
-        }
-        Form::Events { .. } => {
-            let (bytes, _) = archive.bytes_of(entry);
-            let events = Events::open(&entry.key, bytes, scratch);
-            events.map(|events| Opened::Events(Arc::new(events))).map_err(damaged)
-        }
-    }
-}
-
-/// Whether it is not the object that failed but what it was to be kept in here.
-fn is_of_this_machine(error: &Error) -> bool {
-    use etcd_data::container::ExpandError;
-    match error {
-        Error::Scratch { .. } => true,
-        Error::Snapshot { source: SnapshotError::Look(_), .. } => true,
-        Error::Snapshot { source: SnapshotError::Expand(error), .. } => {
-            matches!(error, ExpandError::Scratch { .. } | ExpandError::NoRoom { .. })
-        }
-        _ => false,
-    }
 }
 
 /// Where the history of a full of ours begins, if not at its beginning.
@@ -549,15 +398,4 @@ pub(crate) fn reason(error: &Error) -> String {
         next = cause.source();
     }
     if reasons.is_empty() { error.to_string() } else { reasons.join(": ") }
-}
-
-impl Opened {
-    /// What it says of itself, if it is one of ours.
-    pub(crate) fn told(&self) -> Option<Told> {
-        match self {
-            Self::Ours { object, .. } => Some(Told { header: object.header().clone(), digest: object.digest() }),
-            Self::Snapshot { told, .. } => told.as_deref().cloned(),
-            Self::Events(_) => None,
-        }
-    }
 }

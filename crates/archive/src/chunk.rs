@@ -39,6 +39,14 @@
 //! Kubernetes writes, so these are what the columns are for: `docs/performance.md` has the measurements. A chunk is as
 //! large as its columns, not as the records made of them: whoever reads it holds the columns and the newest value of
 //! each key, however many records there are. Read backwards, edits are undone one by one.
+//!
+//! | limit                                   | of several records | of a single one   |
+//! |-----------------------------------------|--------------------|-------------------|
+//! | records                                 | 262,144            | 1                 |
+//! | bytes of all columns together           | 64 MiB             | 2 GiB and 1 MiB   |
+//! | bytes of the keys                       | 32 MiB             | as of the columns |
+//! | bytes of the records that come out      | 512 MiB            | as of the columns |
+//! | changes in all forms of edits           | 262,144            | 262,144           |
 
 mod build;
 mod column;

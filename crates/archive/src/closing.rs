@@ -1,4 +1,20 @@
 //! What an object tells at its end, of the cluster rather than of its keys.
+//!
+//! It is one object of JSON, packed as a column of a chunk is, and of at most 600 MiB when it is unpacked, which ten million
+//! leases fit into. That is the limit of everything in it.
+//!
+//! | field             | is                                             | says                                                 |
+//! |-------------------|------------------------------------------------|------------------------------------------------------|
+//! | `moments`         | list of `[second, revision]`                   | the last revision of each second since 1970 that had one, in order |
+//! | `compactions`     | list of `noticed_at`, `compact`                | from which revision of the object on the cluster was known to be compacted, and where |
+//! | `leases`          | list of `[id, seconds]`                        | every lease at the end, and for how long it was granted |
+//! | `auth_revision`   | number                                         | the revision of users and roles; null if it was not told |
+//! | `members`         | list of `id`, `name`, `version`, `peer_urls`   | the members; the id is in hexadecimal, the version null if none was told |
+//! | `cluster_version` | text                                           | as in `3.5.0`; null if it was not told               |
+//! | `etcd_cluster`    | text                                           | what etcd calls the cluster, in hexadecimal; not there if it was not told |
+//! | `anchors`         | list of `revision`, `compact_revision`, `hash`, `member`, `taken` | what live members answered to HashKV |
+//!
+//! Fields that are not known are passed over.
 
 use etcd_data::hash::HashKv;
 use etcd_data::{LeaseId, Revision, Tables};

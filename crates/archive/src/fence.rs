@@ -156,6 +156,8 @@ pub struct Fence {
     /// Whether that has to be looked at again before anything else.
     is_stale: bool,
     takes_over: bool,
+    /// A process that is known to be gone.
+    gone: Option<Instance>,
     /// Claims of ours that were sent since the one that stands there for sure, with the time before that.
     sent: Vec<(u64, Tick)>,
     next_number: u64,
@@ -199,6 +201,7 @@ impl Fence {
             sight: None,
             is_stale: true,
             takes_over: false,
+            gone: None,
             sent: Vec::new(),
             next_number: 0,
             hold: None,
@@ -210,6 +213,12 @@ impl Fence {
     /// does not count, though it may have been told that it was written. Only for when somebody knows that it is gone.
     pub fn take_over(&mut self) {
         self.takes_over = true;
+    }
+
+    /// Does not wait for the process `earlier`, which is known to be gone: nobody is left there to be told that something was
+    /// written. Everybody else is waited for.
+    pub fn comes_after(&mut self, earlier: Instance) {
+        self.gone = Some(earlier);
     }
 
     /// What is to be done at `now`. A put is sent right after, or never.
@@ -229,7 +238,8 @@ impl Fence {
             None => Ok(self.send(next, When::Absent, now, clock)),
             Some((claim, tag)) => {
                 let until = sight.since + claim.lasts();
-                if claim.is_released || self.takes_over || now >= until {
+                let is_gone = self.takes_over || self.gone == Some(claim.instance);
+                if claim.is_released || is_gone || now >= until {
                     let when = When::Unchanged(tag.clone());
                     return Ok(self.send(next, when, now, clock));
                 }

@@ -1,7 +1,8 @@
 //! Numbers and bytes as our own formats write them, and a reader of them that believes nothing.
 //!
 //! Numbers are varints: seven bits a byte, the lowest first, the highest bit set on all but the last byte. Signed
-//! numbers are folded first, so that small ones stay short: 0, -1, 1, -2 become 0, 1, 2, 3.
+//! numbers are folded first, so that small ones stay short: 0, -1, 1, -2 become 0, 1, 2, 3. No number has more than 64 bits,
+//! and no length is believed that goes beyond the bytes that are there.
 
 /// What contradicts the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,6 +3,35 @@
 //! It is readable without a key, because plans are made of it, and authenticated with the rest. So an object in the
 //! wrong place, one of another cluster, one that was put back in the place of a newer one, and one that was cut short
 //! each contradict themselves in another way.
+//!
+//! It is one object of JSON, of at most 1 MiB, which is the limit of everything in it; what has a length of its own says so:
+//!
+//! | field        | is                       | says                                                                     |
+//! |--------------|--------------------------|--------------------------------------------------------------------------|
+//! | `format`     | number                   | the version of the format, 1; who finds a higher one reads no further    |
+//! | `kind`       | `full` or `delta`        | what the object is                                                       |
+//! | `cluster`    | `name` and `id`          | whose it is; `id` has 32 hexadecimal digits                              |
+//! | `lineage`    | text of 25 bytes         | of which history, as in `20261121T093000Z-1a2b3c4d`                      |
+//! | `epoch`      | number                   | of which writer its last change is                                       |
+//! | `from`, `to` | numbers                  | the first and the last revision whose changes it has; `from` is 0 in a full |
+//! | `seen`       | two times                | when its first and its last change were seen, by the writer's clock      |
+//! | `written`    | time                     | when it was written                                                      |
+//! | `follows`    | 64 hexadecimal digits    | the link of the object that it follows on; null if it follows on none    |
+//! | `stands_for` | 64 hexadecimal digits    | the link of the last object that it was merged from; null if it is an original, whose link is its digest |
+//! | `program`    | text                     | what wrote it                                                            |
+//! | `encryption` | object                   | how it is encrypted; null if it is not                                   |
+//!
+//! And in `encryption`:
+//!
+//! | field           | is                    | says                                                                     |
+//! |-----------------|-----------------------|--------------------------------------------------------------------------|
+//! | `cipher`        | text                  | `aes-256-gcm`                                                            |
+//! | `segment_bytes` | number                | plain bytes of each segment of the body but the last, at most 16 MiB     |
+//! | `archive_key`   | 32 hexadecimal digits | the archive key, whose lockbox is `keys/<id>.json`                       |
+//! | `data_key`      | base64 of 60 bytes    | the key of the body, sealed with the archive key                         |
+//! | `recipients`    | list of texts         | who could open the archive key then, for people                          |
+//!
+//! Times are as in RFC 3339. Fields that are not known are passed over.
 
 use etcd_data::Revision;
 use etcd_data::database::RevisionRange;

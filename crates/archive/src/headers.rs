@@ -17,10 +17,10 @@ use crate::entry::{Entry, Form};
 use crate::error::{Error, ObjectError, is_its_own};
 use crate::fence::{Claim, MAX_CLAIM_BYTES, Reigns};
 use crate::header::Header;
-use crate::identity::{Cluster, Epoch};
+use crate::identity::Epoch;
 use crate::name::{FullForm, Name};
 use crate::object::{head_bytes, read_header};
-use crate::plan::{Known, require_itself};
+use crate::plan::{Fault, Known, require_itself};
 
 /// How many are asked for at once.
 const AT_ONCE: usize = 32;
@@ -63,8 +63,7 @@ impl Heard {
     /// and be of use where it comes from.
     fn overreaches(&mut self, entry: &Entry, epoch: Epoch, last: Epoch) {
         self.known.without.insert(entry.key.clone());
-        let why = format!("is of writer {epoch}, and no writer after {last} was ever let write");
-        self.overreaching.push((entry.key.clone(), why));
+        self.overreaching.push((entry.key.clone(), Fault::Overreaching { epoch, last }.to_string()));
     }
 
     fn is_locked(&mut self, entry: &Entry, header: &Header) {
@@ -120,10 +119,9 @@ impl Archive {
         let mut reigns = Reigns::of(trusted.iter().map(|(_, header)| header));
         let mut last = None;
         // Asked for only where it decides something: nearly always one writer went on where the other had ended.
-        if !trusted.iter().all(|(_, header)| counts_whole(&reigns, header)) {
-            last = self.last_epoch(cluster)?;
-            let headers = trusted.iter().map(|(_, header)| header);
-            reigns = Reigns::of(headers.filter(|header| last.is_none_or(|last| header.epoch <= last)));
+        if !trusted.iter().all(|(_, header)| reigns.counts_whole(header)) {
+            last = self.last_epoch()?;
+            reigns = Reigns::of_entitled(trusted.iter().map(|(_, header)| header), last);
         }
         for (entry, header) in trusted {
             heard.known.seen.insert(entry.key.clone(), header.seen.1);
@@ -145,15 +143,27 @@ impl Archive {
         Ok(())
     }
 
-    /// The last epoch that was handed out. Nothing where that is not told: a copy has no `writer.json`, and one that cannot
-    /// be read, or is another cluster's, tells nothing. It is asked for after all was listed, so whoever wrote what is
-    /// there had its epoch by then.
-    fn last_epoch(&self, cluster: &Cluster) -> Result<Option<Epoch>, Error> {
-        match self.read_small(&Name::Writer, MAX_CLAIM_BYTES as u64 + 1) {
+    /// The objects that claim an epoch that nobody ever had, where others wrote the same, and how they do.
+    pub fn overreaching(&self) -> Result<Vec<(Key, String)>, Error> {
+        Ok(self.heard()?.overreaching)
+    }
+
+    /// The last epoch that was handed out. Nothing where that is not told: what was copied by other means has no
+    /// `writer.json`, and one that cannot be read, or is another cluster's, tells nothing. It is asked for once, after all was
+    /// listed, so whoever wrote what is there had its epoch by then.
+    pub(crate) fn last_epoch(&self) -> Result<Option<Epoch>, Error> {
+        self.runtime.block_on(self.last_epoch.get_or_try_init(|| self.read_last_epoch())).copied()
+    }
+
+    async fn read_last_epoch(&self) -> Result<Option<Epoch>, Error> {
+        let Some(cluster) = self.cluster() else { return Ok(None) };
+        let read = self.store.get(&self.key(&Name::Writer), 0..MAX_CLAIM_BYTES as u64 + 1).await.map_err(Error::from);
+        match read {
             Ok(bytes) => {
                 Ok(Claim::parse(&bytes).ok().filter(|claim| claim.cluster == *cluster).map(|claim| claim.epoch))
             }
-            Err(error) if is_its_own(error.kind()) => Ok(None),
+            // Who may read objects and not that is told nothing.
+            Err(error) if is_its_own(error.kind()) || error.kind() == Kind::Denied => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -178,10 +188,6 @@ impl Archive {
         self.remembered.note(entry, &header);
         Ok(header)
     }
-}
-
-fn counts_whole(reigns: &Reigns, header: &Header) -> bool {
-    reigns.authority(header).is_some_and(|range| range.to == header.to)
 }
 
 /// Whether an object begins with a header of ours.

@@ -1,4 +1,12 @@
 //! Whose objects these are: a cluster, a lineage of its history, and the writer that was allowed to write it.
+//!
+//! | identity | is                                        | as text                                                    |
+//! |----------|-------------------------------------------|------------------------------------------------------------|
+//! | cluster  | 128 bits, drawn when the archive is made  | 32 hexadecimal digits, small ones                          |
+//! | lineage  | the second it began, and 32 bits          | 25 bytes: `20261121T093000Z-1a2b3c4d`                      |
+//! | epoch    | how often the right to write was given    | a decimal number of 64 bits                                |
+//!
+//! A cluster has a name as well, which people gave it and its folder has. Every object of a cluster tells both.
 
 use std::fmt;
 use std::str::FromStr;

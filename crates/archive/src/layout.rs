@@ -9,10 +9,13 @@
 //! - [`openshift`]: what OpenShift's backup jobs and scripts leave
 //! - [`unknown`]: what a point of such an archive cannot tell
 //! - [`wrap`]: a snapshot file in the containers that they use
+//! - [`plain`], [`deliver`]: a full for one of them: what it is called and what goes with it, and writing it there
 
+pub mod deliver;
 pub mod etcdbrctl;
 pub mod k3s;
 pub mod openshift;
+pub mod plain;
 pub mod unknown;
 pub mod wrap;
 

@@ -4,7 +4,10 @@
 //! whoever reads meanwhile finds one or the other, and a merge that dies has never been. What is made of encrypted
 //! objects is encrypted.
 
+mod together;
+
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::ops::ControlFlow;
 
 use etcd_data::compaction::{Rules, Survivors};
@@ -23,10 +26,11 @@ use crate::header::{FORMAT, Header, Kind, PROGRAM};
 use crate::identity::Cluster;
 use crate::merge_plan::{Merge, MergePlan, MergePolicy, NewFull};
 use crate::name::{FullForm, FullName, Name};
-use crate::object::{Object, WriteSettings, Written};
+use crate::object::{Object, ObjectWriter, WriteSettings, Written};
 use crate::plan::{Part, Wanted, require_itself};
 use crate::point::At;
 use crate::publish::{Making, Writing, unwritten};
+use together::put_together;
 
 /// An object that was made of others.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,17 +101,13 @@ impl Archive {
             follows: first.header().follows,
             ..self.header_of(last, writing)
         };
-        let mut database = Database::empty(Tables::default());
         let mut closing = Closing::default();
         for (object, take) in &sources {
-            for (range, records) in object.chunks() {
-                database = database.followed_by(range.within(take), records);
-            }
             let told = object.closing().map_err(|source| damaged(object, source))?;
             follow(&mut closing, told, *take);
         }
         self.make(&merge.into, header, WriteSettings::delta(), &self.closed_as(last, writing)?, |making, key| {
-            push_all(&database, None, making, key)?;
+            put_together(&sources, making, key)?;
             Ok((closing, None))
         })
     }
@@ -208,7 +208,9 @@ impl Archive {
         if let Some(cluster) = self.cluster() {
             let rivals = self.rivals_of(merge, cluster)?;
             let told = told(&objects);
-            merge.confirm(cluster, |key| told.get(key), &rivals)?;
+            let telling = |key: &Key| told.get(key);
+            let last = if merge.is_contested(cluster, telling, &rivals) { self.last_epoch()? } else { None };
+            merge.confirm(cluster, telling, &rivals, last)?;
         }
         let open = |Part { entry, take }: &Part| match objects.get(&entry.key) {
             Some(Opened::Ours { object, .. }) => Some((object.clone(), *take)),
@@ -282,10 +284,10 @@ fn follow(closing: &mut Closing, told: &Closing, take: RevisionRange) {
 }
 
 /// Writes the records of `database` that survive; all, if nothing says which do.
-fn push_all(
+fn push_all<W: Write>(
     database: &Database,
     survivors: Option<&Survivors>,
-    making: &mut Making<'_>,
+    making: &mut ObjectWriter<W>,
     key: &Key,
 ) -> Result<(), Error> {
     let mut survivors = survivors.map(Survivors::reader);

@@ -22,9 +22,11 @@ use store::Key;
 use crate::catalogue::{Catalogue, History};
 use crate::entry::Entry;
 use crate::header::Header;
-use crate::identity::{Cluster, LineageId};
+use crate::identity::{Cluster, Epoch, LineageId};
 use crate::name::{DeltaName, FullForm, FullName, MAX_LEVEL, Name};
-use crate::plan::{Chain, Contradiction, Known, Part, RestorePlan, Target, Told, Wanted, confirm, rivals};
+use crate::plan::{
+    Chain, Contradiction, Known, Part, RestorePlan, Target, Told, Wanted, confirm, is_contested, rivals,
+};
 
 /// When what is merged.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,8 +125,23 @@ impl Merge {
         cluster: &Cluster,
         told: impl Fn(&Key) -> Option<&'t Told>,
         others: impl IntoIterator<Item = &'t Header>,
+        last: Option<Epoch>,
     ) -> Result<(), Contradiction> {
-        confirm(Chain { base: None, deltas: &self.sources, rivals: &self.rivals }, cluster, told, others)
+        confirm(self.chain(), cluster, told, others, last)
+    }
+
+    /// Whether it hangs on epochs what counts of the sources.
+    pub(crate) fn is_contested<'t>(
+        &self,
+        cluster: &Cluster,
+        told: impl Fn(&Key) -> Option<&'t Told>,
+        others: impl IntoIterator<Item = &'t Header>,
+    ) -> bool {
+        is_contested(self.chain(), cluster, told, others)
+    }
+
+    fn chain(&self) -> Chain<'_> {
+        Chain { base: None, deltas: &self.sources, rivals: &self.rivals }
     }
 }
 

@@ -11,8 +11,18 @@
 //! <cluster>/<lineage>/proof/<time>-<salt>.json
 //! ```
 //!
-//! Revisions have twenty digits and times are as `20261121T093000Z`, so names sort as what they name. A listing of
-//! names is enough to plan; what the objects say themselves is compared with it before anything is believed.
+//! | part                          | size | is                                                                    |
+//! |-------------------------------|------|-----------------------------------------------------------------------|
+//! | `<cluster>`                   |      | the name of the cluster, as a store's keys may have it                |
+//! | `<id>`                        | 32   | of an archive key, hexadecimal digits, small ones                     |
+//! | `<lineage>`                   | 25   | when it began, `-`, eight hexadecimal digits                          |
+//! | `<revision>`, `<from>`, `<to>`| 20   | decimal digits, with zeros before; at most 9223372036854775807        |
+//! | `<time>`                      | 16   | in UTC, as `20261121T093000Z`                                         |
+//! | `<level>`                     | 1    | how often it was merged, 0 to 9                                       |
+//! | `<salt>`                      | 8    | hexadecimal digits, small ones                                        |
+//!
+//! A whole name has at most 800 bytes. Names sort as what they name. A listing of names is enough to plan; what the objects
+//! say themselves is compared with it before anything is believed. What has no such name is not ours, and is left alone.
 
 use std::fmt;
 

@@ -32,6 +32,9 @@
 //! | 32     | 16   | the first half of the SHA-256 of all bytes before the body  |
 //! | 48     | 4    | CRC-32C of the 48 bytes before                              |
 //!
+//! Unpacked, the index has at most 512 MiB, tables and closing 600 MiB each, and a block of the key index 2 GiB. A part ends
+//! before the next begins, and all of them within the body.
+//!
 //! The index has the digest of every part, so each is trusted when it is read, and nothing that was changed, moved, or
 //! put there from another object is. Whether all of an object is as it was written is told by its own digest.
 

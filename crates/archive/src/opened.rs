@@ -19,9 +19,9 @@ use crate::agree::{Agreed, Opened};
 use crate::archive::Archive;
 use crate::closing::{Anchor, Closing, Compaction};
 use crate::continuation::Continuation;
-use crate::entry::{Entry, Layout};
+use crate::entry::{Form, Layout};
 use crate::error::{Error, ObjectError, SnapshotError};
-use crate::fetch::{Spool, Spooled};
+use crate::fetch::Spool;
 use crate::layout::unknown::Unknown;
 use crate::object::{Object, Wanted};
 use crate::plan::Part;
@@ -70,16 +70,14 @@ impl OpenPoint {
 
 impl Archive {
     /// The point that `agreed` leads to, for somebody who reads all of it: what is far is brought to files in the
-    /// folder `scratch`. Deltas that nothing chains have to follow on what comes before them.
+    /// folder `scratch`. Deltas that nothing chains have to follow on what comes before them: they are read for that, and
+    /// again by whoever reads the point, and fetched once.
     pub fn open_whole(&self, agreed: &Agreed, scratch: &Path) -> Result<OpenPoint, Error> {
         let point = open(agreed, |object| Ok(object.chunks().collect()))?;
+        let far = agreed.plan.objects().filter_map(|entry| agreed.objects.get(&entry.key)?.far());
+        let spool = Spool::begin(far.collect(), scratch);
+        let spool = spool.map_err(|source| Error::Scratch { folder: scratch.into(), source })?;
         require_continued(agreed, &point.database)?;
-        let far = |entry: &Entry| match agreed.objects.get(&entry.key) {
-            Some(Opened::Ours { far, .. }) => far.clone(),
-            _ => None,
-        };
-        let far: Vec<Arc<Spooled>> = agreed.plan.objects().filter_map(far).collect();
-        let spool = Spool::begin(far, scratch).map_err(|source| Error::Scratch { folder: scratch.into(), source })?;
         Ok(OpenPoint { _spool: Some(spool), ..point })
     }
 
@@ -89,7 +87,8 @@ impl Archive {
     }
 
     /// The point that `agreed` leads to, for somebody who only wants the keys `wanted`: what has none of them is not
-    /// read, and of other keys the database says nothing.
+    /// read, and of other keys the database says nothing. Whether deltas that nothing chains follow on each other is not
+    /// looked at: [`Archive::open_point_for`] does that.
     pub fn open_for(&self, agreed: &Agreed, wanted: Wanted<'_>) -> Result<OpenPoint, Error> {
         open(agreed, |object| Ok(object.chunks_with(wanted)?.collect()))
     }
@@ -118,7 +117,7 @@ fn open(agreed: &Agreed, chunks: impl Fn(&Object) -> Result<Chunks, ObjectError>
             }
             database
         }
-        Some(Opened::Events(_)) | None => Database::empty(Tables::default()),
+        Some(Opened::Events { .. }) | None => Database::empty(Tables::default()),
     };
     let reached = match plan.base.to {
         Some(to) if matches!(base, Some(Opened::Ours { .. })) => to,
@@ -136,7 +135,7 @@ fn open(agreed: &Agreed, chunks: impl Fn(&Object) -> Result<Chunks, ObjectError>
                     database = database.followed_by(range.within(take), records);
                 }
             }
-            Some(Opened::Events(events)) => {
+            Some(Opened::Events { events, .. }) => {
                 database = database.followed_by(*take, Arc::clone(events) as Arc<dyn Records>);
             }
             Some(Opened::Snapshot { .. }) | None => {}
@@ -156,11 +155,16 @@ fn open(agreed: &Agreed, chunks: impl Fn(&Object) -> Result<Chunks, ObjectError>
     })
 }
 
-/// Ours are chained by digests, and need not be read for that.
+impl Agreed {
+    /// Whether all that it reads is chained by digests. Ours is, and need not be read to see that it follows on each other.
+    pub(crate) fn is_chained(&self) -> bool {
+        !self.plan.deltas.iter().any(|part| matches!(part.entry.form, Form::Events { .. }))
+    }
+}
+
 fn require_continued(agreed: &Agreed, database: &Database) -> Result<(), Error> {
     let deltas = &agreed.plan.deltas;
-    let is_unchained = |part: &Part| matches!(agreed.objects.get(&part.entry.key), Some(Opened::Events(_)));
-    if deltas.iter().any(is_unchained) { Continuation::of(database, deltas)?.require(deltas) } else { Ok(()) }
+    if agreed.is_chained() { Ok(()) } else { Continuation::of(database, deltas)?.require(deltas) }
 }
 
 fn unsound(key: &Key, source: SnapshotError) -> Error {

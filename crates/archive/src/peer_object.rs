@@ -54,7 +54,7 @@ impl Archive {
     pub(crate) fn open_delta(&self, entry: &Entry, scratch: &Path) -> Result<Arc<Events>, Error> {
         let mut opened = self.open_entries(std::iter::once(entry), scratch)?;
         match opened.remove(&entry.key) {
-            Some(Opened::Events(events)) => Ok(events),
+            Some(Opened::Events { events, .. }) => Ok(events),
             _ => Err(unlike(entry)),
         }
     }

@@ -26,7 +26,7 @@ use crate::entry::Entry;
 use crate::identity::LineageId;
 
 pub(crate) use choose::{perhaps, remark_on_lineage, rivals};
-pub(crate) use confirm::{Chain, confirm, is_from_etcd, require_itself};
+pub(crate) use confirm::{Chain, confirm, is_contested, is_from_etcd, require_itself};
 pub use confirm::{Contradiction, Fault, Told};
 pub use points::{Hole, LineagePoints, Points};
 

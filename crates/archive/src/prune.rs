@@ -98,8 +98,8 @@ impl Archive {
         if !self.store.abilities().retention {
             return Ok(BTreeMap::new());
         }
-        let asking = keys.iter().map(async |key| match self.store.head(key).await {
-            Ok(info) => Ok(info.retention.map(|retention| (key.clone(), retention))),
+        let asking = keys.iter().map(async |key| match self.store.retention(key).await {
+            Ok(retention) => Ok(retention.map(|retention| (key.clone(), retention))),
             Err(StoreError { fault: Fault::NotFound, .. }) => Ok(None),
             Err(error) => Err(Error::from(error)),
         });
@@ -255,8 +255,8 @@ impl Archive {
     }
 
     async fn extend_one(&self, key: &Key, until: Timestamp) -> Option<Extended> {
-        let old = match self.store.head(key).await {
-            Ok(info) => info.retention.unwrap_or_default(),
+        let old = match self.store.retention(key).await {
+            Ok(retention) => retention.unwrap_or_default(),
             Err(error) => return Some((key.clone(), Err(error))),
         };
         if old.until.is_some_and(|old| old >= until) {

@@ -12,6 +12,7 @@ use store::Key;
 use crate::agree::Agreed;
 use crate::archive::Archive;
 use crate::error::Error;
+use crate::object;
 use crate::opened::OpenPoint;
 use crate::plan::{Remark, RestorePlan, Wanted};
 use crate::point::At;
@@ -44,11 +45,38 @@ impl Archive {
         wanted: &Wanted,
         at: &At,
         scratch: &Path,
+        set_aside: Vec<(Key, String)>,
+    ) -> Result<BuildPoint, Error> {
+        self.open_around(wanted, at, scratch, set_aside, |agreed| self.open_whole(agreed, scratch))
+    }
+
+    /// The same for somebody who only wants the keys `keys`. Deltas that nothing chains have no index of keys, so looking for
+    /// one is reading them: all of them are read, once, and have to follow on each other as for a restore.
+    pub fn open_point_for(
+        &self,
+        wanted: &Wanted,
+        at: &At,
+        keys: object::Wanted<'_>,
+        scratch: &Path,
+        set_aside: Vec<(Key, String)>,
+    ) -> Result<BuildPoint, Error> {
+        self.open_around(wanted, at, scratch, set_aside, |agreed| match agreed.is_chained() {
+            true => self.open_for(agreed, keys),
+            false => self.open_whole(agreed, scratch),
+        })
+    }
+
+    fn open_around(
+        &self,
+        wanted: &Wanted,
+        at: &At,
+        scratch: &Path,
         mut set_aside: Vec<(Key, String)>,
+        open: impl Fn(&Agreed) -> Result<OpenPoint, Error>,
     ) -> Result<BuildPoint, Error> {
         loop {
             let agreed = self.agree_without(wanted, at, scratch, set_aside)?;
-            match self.open_whole(&agreed, scratch) {
+            match open(&agreed) {
                 Ok(opened) => return Ok(BuildPoint { agreed, opened }),
                 Err(error) => set_aside = agreed.set_aside_after_opening(&error).ok_or(error)?,
             }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use archive::archive::{Archive, Which};
 use archive::copy::{Copying, Outcome};
 use archive::copy_plan::{Fate, Selection};
-use archive::fence::FenceError;
+use archive::fence::{Claim, FenceError};
 use archive::merge_plan::{MergePlan, MergePolicy};
 use archive::name::Name;
 use archive::plan::{Known, Points, Wanted};
@@ -19,7 +19,7 @@ use archive::point::At;
 use archive::proof::Level;
 use archive::sealing::NoKeys;
 use archive::sending::SendError;
-use archive::{Error, Layout};
+use archive::{Epoch, Error, Layout};
 use bytes::Bytes;
 use etcd_data::Revision;
 use jiff::{SignedDuration, Timestamp};
@@ -226,6 +226,32 @@ fn only_what_a_point_or_a_span_needs_is_copied() {
         let archive = world.open_at(&target);
         assert!(archive.catalogue().entries().all(|entry| entry.to >= Some(Revision(left))));
     }
+}
+
+#[test]
+fn a_copy_is_told_the_last_writer_that_there_was_and_forgets_no_later_one() {
+    let world = world(9, false);
+    let target: Arc<dyn Store> = Arc::new(Memory::new());
+    let last_at = |store: &Arc<dyn Store>| {
+        let key = Key::parse("prod/writer.json").unwrap();
+        let bytes = world.runtime.block_on(store.get(&key, 0..1 << 16)).unwrap();
+        Claim::parse(&bytes).unwrap()
+    };
+    let send = || assert!(copy(&world.open(), &target).unwrap().unrecorded.is_none());
+    world.hand_out(&world.store, 2);
+    send();
+    let told = last_at(&target);
+    assert_eq!((told.epoch, told.is_released), (Epoch(2), true));
+    // There is another writer here, and later one of its own there.
+    world.hand_out(&world.store, 5);
+    world.write(0, 80, None);
+    send();
+    assert_eq!(last_at(&target).epoch, Epoch(5));
+    world.hand_out(&target, 8);
+    let of_its_own = last_at(&target);
+    world.write(0, 90, None);
+    send();
+    assert_eq!(last_at(&target), of_its_own);
 }
 
 #[test]

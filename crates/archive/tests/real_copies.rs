@@ -1,4 +1,4 @@
-//! Archives copied to a real S3 server and between two places of it, and pruned there.
+//! Archives copied to a real S3 server and between two places of it, and pruned there and at others.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
 
@@ -20,8 +20,8 @@ use jiff::{SignedDuration, Timestamp};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use store::download::list_all;
-use store::{Credentials, Key, Listing, Retention, Settings, Store};
-use testkit::stores::Moto;
+use store::{Bag, Credentials, Key, Listing, Retention, Secret, Settings, Store};
+use testkit::stores::{Azurite, FakeGcs, ImmutableBlobs, Moto};
 
 use world::World;
 
@@ -89,13 +89,75 @@ fn an_archive_goes_to_s3_and_on_from_there() {
 
 #[test]
 fn what_the_bucket_keeps_is_not_pruned() {
-    let (world, moto) = (world(), Moto::start());
+    let moto = Moto::start();
     moto.bucket_with_lock("locked");
-    let store = store::open("s3://locked", &settings(&moto)).unwrap();
+    require_kept_things_to_stay(&store::open("s3://locked", &settings(&moto)).unwrap());
+}
+
+#[test]
+fn what_google_keeps_is_not_pruned() {
+    let gcs = FakeGcs::start();
+    gcs.bucket("kept");
+    require_kept_things_to_stay(&at_google(&gcs, "kept"));
+
+    // The policy of a bucket keeps all of it, and so does a hold that only some event lifts.
+    gcs.bucket("by-policy");
+    let (world, store) = (world(), at_google(&gcs, "by-policy"));
     copy(&world, &world.store, &store);
     let policy = Policy { rules: vec![Rule::Number(1)], merged_grace: SignedDuration::ZERO, ..Policy::default() };
     let now = Timestamp::now();
     let plan = || world.open_at(&store).plan_prune(&policy, now, world.scratch.path()).unwrap();
+    let before = plan();
+    let doomed: Vec<&Key> = before.retention.deletions().collect();
+    assert!(doomed.len() > 2);
+    gcs.keep_for("by-policy", SignedDuration::from_hours(24));
+    gcs.hold_until_an_event("by-policy", doomed[0].as_str());
+    let plan = plan();
+    assert_eq!(plan.retention.deletions().count(), 0, "{}", plan.retention);
+    for key in doomed {
+        let verdict = &plan.retention.decisions.iter().find(|one| one.entry.key == *key).unwrap().verdict;
+        assert!(
+            matches!(verdict, Verdict::Blocked(_, Block::RetainedUntil(_) | Block::LegalHold)),
+            "{key}: {verdict:?}"
+        );
+    }
+}
+
+#[test]
+fn what_azure_keeps_is_not_pruned() {
+    let azurite = Azurite::start();
+    azurite.container("kept");
+    let server = ImmutableBlobs::before_url(&azurite.url());
+    let credentials = Credentials::Keys { id: Azurite::ACCOUNT.into(), secret: Azurite::KEY.into(), token: None };
+    let settings = Settings { credentials, endpoint: Some(server.url()), ..Settings::default() };
+    let store = store::open("az://kept", &settings).unwrap();
+    require_kept_things_to_stay(&store);
+
+    // Nothing of a container goes that somebody holds, nor what goes along with it.
+    server.hold_container("kept");
+    let (world, store) = (world(), store::open("az://kept", &settings).unwrap());
+    let policy = Policy { rules: vec![Rule::Number(1)], merged_grace: SignedDuration::ZERO, ..Policy::default() };
+    let late = Timestamp::now() + SignedDuration::from_hours(1000);
+    let plan = world.open_at(&store).plan_prune(&policy, late, world.scratch.path()).unwrap();
+    assert_eq!(plan.retention.deletions().count(), 0, "{}", plan.retention);
+    let is_held = |verdict: &Verdict| matches!(verdict, Verdict::Blocked(_, Block::LegalHold));
+    assert!(plan.retention.decisions.iter().any(|one| is_held(&one.verdict)), "{}", plan.retention);
+}
+
+fn at_google(gcs: &FakeGcs, bucket: &str) -> Arc<dyn Store> {
+    let values = [("serviceaccount.json".to_owned(), Secret::new(gcs.service_account_key()))];
+    let credentials = Credentials::Bag(Bag::Values(values.into()));
+    let settings = Settings { credentials, endpoint: Some(gcs.url()), ..Settings::default() };
+    store::open(&format!("gs://{bucket}"), &settings).unwrap()
+}
+
+/// One object of those that would go is kept until tomorrow; what stays is kept until noon.
+fn require_kept_things_to_stay(store: &Arc<dyn Store>) {
+    let world = world();
+    copy(&world, &world.store, store);
+    let policy = Policy { rules: vec![Rule::Number(1)], merged_grace: SignedDuration::ZERO, ..Policy::default() };
+    let now = Timestamp::now();
+    let plan = || world.open_at(store).plan_prune(&policy, now, world.scratch.path()).unwrap();
     let doomed: Vec<Key> = plan().retention.deletions().cloned().collect();
     let until = now + SignedDuration::from_hours(24);
     let kept = doomed.last().unwrap();
@@ -104,12 +166,12 @@ fn what_the_bucket_keeps_is_not_pruned() {
     let second = plan();
     let verdict = &second.retention.decisions.iter().find(|one| one.entry.key == *kept).unwrap().verdict;
     assert!(matches!(verdict, Verdict::Blocked(_, Block::RetainedUntil(_))), "{verdict:?}");
-    let archive = world.open_at(&store);
+    let archive = world.open_at(store);
     let extended = archive.extend_retention(&second, now + SignedDuration::from_hours(12)).unwrap();
     assert!(extended.len() > 2 && extended.iter().all(|(key, result)| result.is_ok() && key != kept), "{extended:?}");
     let pruned = archive.prune(&second, &policy, now).unwrap();
     assert_eq!(pruned.objects.len(), doomed.len() - 1);
     assert!(pruned.objects.iter().all(|(_, gone)| matches!(gone, Gone::Deleted)), "{pruned:?}");
-    world.require_at(&store, &At::Latest, LAST);
-    assert!(contents(&world, &store).contains_key(kept.as_str()));
+    world.require_at(store, &At::Latest, LAST);
+    assert!(contents(&world, store).contains_key(kept.as_str()));
 }

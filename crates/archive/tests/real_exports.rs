@@ -13,6 +13,7 @@ use etcd_data::container::Container;
 use etcd_data::export::{Against, Exported, export};
 use etcd_data::{Revision, Source};
 use jiff::Timestamp;
+use sha2::{Digest, Sha256};
 use store::{Info, Key};
 use tempfile::TempDir;
 use testkit::{Member, Version, fixtures, judges};
@@ -125,6 +126,41 @@ fn a_full_for_etcdbrctl_is_restored_from_every_container() {
     let [archive] = &found.archives[..] else { panic!("{found:?}") };
     assert_eq!((archive.layout, archive.entries.len(), archive.ignored.len()), (Layout::Etcdbrctl, 4, 0));
     assert!(archive.entries.iter().all(|entry| entry.to == Some(Revision(700)) && entry.taken == Some(taken())));
+}
+
+/// The first full of an archive that etcdbrctl wrote.
+fn full_of(archive: &str) -> PathBuf {
+    let listed = fs::read_dir(fixtures::path(archive).join("v2")).unwrap().map(|entry| entry.unwrap().path());
+    let is_full = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with("Full-");
+    listed.filter(is_full).min().unwrap()
+}
+
+#[test]
+fn a_full_for_etcdbrctl_begins_and_ends_as_those_that_it_writes() {
+    let (snapshot, root) = (snapshot(), tempfile::tempdir().unwrap());
+    // Of gzip and zlib all of the head, of LZW the clear code, of a plain one the page's number.
+    for (archive, container, same_bytes) in [
+        ("etcdbrctl/gzip-3.4.23", Container::Gzip, 10),
+        ("etcdbrctl/zlib-3.5.30", Container::Zlib, 2),
+        ("etcdbrctl/lzw-3.5.30", Container::Lzw, 1),
+        ("etcdbrctl/plain-3.5.30", Container::Plain, 8),
+    ] {
+        let theirs = full_of(archive);
+        let name = etcdbrctl::Name::parse(theirs.file_name().unwrap().to_str().unwrap()).unwrap();
+        let ours = etcdbrctl::Name::of_full(name.to, name.taken, container).unwrap();
+        assert_eq!(ours, name, "{archive}");
+        let ours = snapshot.write(root.path(), &ours.path(), container, "");
+        assert_eq!(ours.file_name(), theirs.file_name());
+        let [found, expected] = [&ours, &theirs].map(|path| fs::read(path).unwrap());
+        assert_eq!(found[..same_bytes], expected[..same_bytes], "{archive}");
+        for path in [&ours, &theirs] {
+            let plain = snapshot.folder.path().join("plain");
+            unwrap(path, container, &plain);
+            let plain = fs::read(plain).unwrap();
+            let (database, digest) = plain.split_at(plain.len() - 32);
+            assert_eq!((database.len() % 512, &Sha256::digest(database)[..]), (0, digest), "{}", path.display());
+        }
+    }
 }
 
 #[test]

@@ -387,6 +387,23 @@ fn what_claims_an_epoch_that_nobody_had_takes_nothing_from_anybody() {
 }
 
 #[test]
+fn what_a_replaced_writer_left_goes_at_a_copy_too() {
+    let world = World::new(&mut StdRng::seed_from_u64(13), 60);
+    let full = world.write(0, 20, None);
+    let before = world.write(21, 40, Some(full));
+    // Writer 1 woke up when writer 2 had gone on.
+    world.write(41, 50, Some(before));
+    world.write_as(41, 60, |header, _| (header.epoch, header.follows) = (Epoch(2), Some(before)));
+    world.hand_out(&world.store, 2);
+    let store = copied(&world);
+    let archive = world.open_at(&store);
+    let late = named(&archive, "041-00000000000000000050");
+    let plan = archive.plan_prune(&policy(), later(), world.scratch.path()).unwrap();
+    assert_eq!(verdict(&plan, &late), Verdict::Delete(Cause::Failed), "{}", plan.retention);
+    assert_eq!(doomed(&plan), [late.name()], "{}", plan.retention);
+}
+
+#[test]
 fn nothing_goes_while_a_lockbox_is_gone_without_which_nothing_can_be_read() {
     let mut world = World::new(&mut StdRng::seed_from_u64(11), 60);
     world.encrypt(0);

@@ -143,6 +143,16 @@ fn what_is_sound_is_recorded_and_not_read_again() {
     assert_eq!(world.found(&report), ["161-180 Link"]);
 }
 
+#[test]
+fn of_a_writer_whom_nobody_let_write_its_own_object_alone_is_wrong() {
+    let world = world();
+    let before = bytes::Bytes::from(world.get(&world.delta(101, 120)));
+    let before = archive::Object::open("", Arc::new(before), &NoKeys).unwrap().link();
+    world.write_as(121, 150, |header, _| (header.epoch, header.follows) = (Epoch(9), Some(before)));
+    world.hand_out(&world.store, 1);
+    assert_eq!(world.found(&world.check()), ["121-150 Epoch"]);
+}
+
 /// One kind of damage, and what is to be found then.
 type Case = (&'static str, fn(&World), &'static [&'static str]);
 

@@ -1,5 +1,6 @@
 //! `--also`: other places that are given what the archive is given.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use archive::retention::Policy;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use etcd_data::Kind;
 use jiff::SignedDuration;
+use store::Environment;
 
 use crate::archive_args::StoreArgs;
 use crate::archive_failure::fault_failure;
@@ -69,18 +71,35 @@ impl AlsoArgs {
         schedule: Option<&Schedule>,
     ) -> Result<Vec<(Home, Schedule)>, Failure> {
         let schedule = schedule.cloned().unwrap_or_default();
-        let mut others: Vec<(Home, Schedule)> = Vec::new();
-        for given in &self.also {
+        let Home { store: reached, keyring, scratch, .. } = first.clone();
+        let at = Site { store: reached, cluster: None, keyring, recipients: Vec::new(), scratch };
+        let of = |(other, site): (PlaceArgs, Site)| (Home::at(site, first.cluster.clone()), other.schedule(&schedule));
+        self.places(place, store, &at).into_iter().map(|found| found.map(of)).collect()
+    }
+
+    /// Where they are, each as far as that can be told before anything is asked of it. What is not said of one is as at the
+    /// `first`, which is at `place` and reached by `store`.
+    pub fn sites(&self, place: &Location, store: &StoreArgs, first: &Site) -> Vec<Result<Site, Failure>> {
+        self.places(place, store, first).into_iter().map(|found| found.map(|(_, site)| site)).collect()
+    }
+
+    /// Whether there are any.
+    pub fn is_given(&self) -> bool {
+        !self.also.is_empty()
+    }
+
+    fn places(&self, place: &Location, store: &StoreArgs, first: &Site) -> Vec<Result<(PlaceArgs, Site), Failure>> {
+        let mut taken = BTreeSet::from([first.store.place().to_owned()]);
+        let find = |given: &Location| {
             let other = PlaceArgs::of(given, place, store)?;
-            let home = other.home(first)?;
-            let is_taken = |taken: &Home| taken.store.place() == home.store.place();
-            if is_taken(first) || others.iter().any(|(taken, _)| is_taken(taken)) {
-                return Err(Failure::new(Kind::Usage, format!("{} is given twice", other.archive))
-                    .hint("--also names a place that the archive is not at already"));
+            let site = other.site(first)?;
+            match taken.insert(site.store.place().to_owned()) {
+                true => Ok((other, site)),
+                false => Err(Failure::new(Kind::Usage, format!("{} is given twice", other.archive))
+                    .hint("--also names a place that the archive is not at already")),
             }
-            others.push((home, other.schedule(&schedule)));
-        }
-        Ok(others)
+        };
+        self.also.iter().map(find).collect()
     }
 }
 
@@ -91,7 +110,8 @@ impl PlaceArgs {
             && path.is_file()
         {
             let args = ["refloat".into(), "also".into(), "--settings".into(), path.clone().into()];
-            let given = Given::new(&Program::command(), args.into());
+            // Variables are about the first place.
+            let given = Given::new(&Program::command(), args.into(), &Environment::default());
             let given = given.map_err(|failure| failure.hint("docs/destinations.md lists what such a file may say"))?;
             let parsed = Program::command().try_get_matches_from(&given.args);
             let parsed = parsed.and_then(|matches| Program::from_arg_matches(&matches));
@@ -112,14 +132,13 @@ impl PlaceArgs {
         })
     }
 
-    /// The archive there. Nothing is asked of the store.
-    fn home(&self, first: &Home) -> Result<Home, Failure> {
+    /// The place, for what the `first` has. Nothing is asked of the store.
+    fn site(&self, first: &Site) -> Result<Site, Failure> {
         let shown = self.archive.to_string();
         let store = store::open(&url(&self.archive)?, &self.store.settings(&self.archive)?);
         let store = store.map_err(|error| fault_failure(&shown, error.action, &error.fault))?;
-        let keyring = Arc::clone(&first.keyring);
-        let site = Site { store, cluster: None, keyring, recipients: Vec::new(), scratch: first.scratch.clone() };
-        Ok(Home::at(site, first.cluster.clone()))
+        let (keyring, scratch) = (Arc::clone(&first.keyring), first.scratch.clone());
+        Ok(Site { store, cluster: first.cluster.clone(), keyring, recipients: Vec::new(), scratch })
     }
 
     fn schedule(&self, first: &Schedule) -> Schedule {

@@ -107,9 +107,13 @@ pub(crate) fn url(src: &Location) -> Result<String, Failure> {
         Location::Remote(url) => return Ok(url.clone()),
         Location::Path(path) => path,
     };
-    path.metadata().map_err(|error| {
+    let found = path.metadata().map_err(|error| {
         Failure::because(etcd_data::error::kind_of(&error), format!("cannot open {}", path.display()), &error)
     })?;
+    if !found.is_dir() {
+        return Err(Failure::new(Kind::Usage, format!("{} is a file, and no archive", path.display()))
+            .hint("an archive is a folder, or a place in a store: give that"));
+    }
     let absolute = std::path::absolute(path).ok();
     let text = absolute.as_deref().and_then(Path::to_str);
     let unusual = || Failure::new(Kind::Usage, format!("{} is no archive: its path is not UTF-8", path.display()));
@@ -124,17 +128,11 @@ impl OpenArchive {
         scratch: &Path,
         set_aside: Vec<(Key, String)>,
     ) -> Result<(Agreed, OpenPoint), Error> {
-        match part {
-            Part::Whole => {
-                let BuildPoint { agreed, opened } = self.archive.open_point(&self.wanted, at, scratch, set_aside)?;
-                Ok((agreed, opened))
-            }
-            Part::Keys(wanted) => {
-                let agreed = self.archive.agree_without(&self.wanted, at, scratch, set_aside)?;
-                let opened = self.archive.open_for(&agreed, wanted)?;
-                Ok((agreed, opened))
-            }
-        }
+        let BuildPoint { agreed, opened } = match part {
+            Part::Whole => self.archive.open_point(&self.wanted, at, scratch, set_aside),
+            Part::Keys(keys) => self.archive.open_point_for(&self.wanted, at, keys, scratch, set_aside),
+        }?;
+        Ok((agreed, opened))
     }
 
     /// Says why something with it failed.
@@ -150,6 +148,11 @@ impl OpenArchive {
 }
 
 impl ArchivePoint {
+    /// The archive that it is a point of.
+    pub fn archive(&self) -> &OpenArchive {
+        &self.archive
+    }
+
     /// What a person has to know before they rely on what is shown of it.
     pub fn notes(&self) -> Vec<String> {
         let set_aside = self.agreed.set_aside.iter().map(|(key, why)| format!("{key} is of no use: {why}"));

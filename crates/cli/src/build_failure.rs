@@ -51,12 +51,22 @@ pub fn build_failure(shown: &str, error: &RestoreError) -> Failure {
     }
 }
 
-/// Says why no file was built from SRC, which is `shown`.
-pub fn file_failure(shown: &str, error: &RestoreError) -> Failure {
+/// Says why no file was built from SRC, which is `shown`, where it was to be at `path`. What was made beside that on the
+/// way is nobody's concern.
+pub fn file_failure(shown: &str, path: &Path, error: &RestoreError) -> Failure {
+    let target = path.display();
     match error {
         RestoreError::Exists { path } => in_the_way(path),
-        RestoreError::NoSpace { .. } => Failure::new(error.kind(), error.to_string())
-            .hint("nothing was left behind; make room, or choose an --output on another disk"),
+        RestoreError::NoSpace { needed_bytes, free_bytes, .. } => {
+            let message =
+                format!("no room for {target}: {free_bytes} bytes are free there, and {needed_bytes} are needed");
+            Failure::new(error.kind(), message)
+                .hint("nothing was left behind; make room, or choose an --output on another disk")
+        }
+        RestoreError::Io { source, .. } => {
+            let kind = error.kind();
+            Failure::because(kind, format!("cannot write {target}"), source).hint(io_hint(kind))
+        }
         error => build_failure(shown, error),
     }
 }

@@ -1,13 +1,14 @@
 //! The care that an agent takes of its cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use agent::care::{Care, Policy, Waste};
 use agent::schedule::Schedule;
 use etcd_rpc::{Access, Endpoint};
 use jiff::Timestamp;
 
-use crate::duration::parse_bytes;
+use crate::duration::{parse_bytes, parse_wait};
 
 /// The care of the cluster.
 #[derive(Debug, Clone, clap::Args)]
@@ -23,6 +24,9 @@ pub struct CareArgs {
     /// A smaller database is left alone
     #[arg(long, value_name = "BYTES", default_value = "100MiB", value_parser = parse_bytes)]
     defragment_least: u64,
+    /// How long a member may take to defragment, or to compact
+    #[arg(long, value_name = "SPAN", default_value = "10m", value_parser = parse_wait)]
+    defragment_timeout: Duration,
     /// When the space of etcd is used up: compact what the archive has, defragment, and take the alarm back
     #[arg(long)]
     relieve_no_space: bool,
@@ -36,7 +40,7 @@ impl CareArgs {
     pub fn care(
         &self,
         endpoints: Vec<Endpoint>,
-        access: Access,
+        mut access: Access,
         peer_urls: BTreeMap<String, BTreeSet<String>>,
     ) -> Care {
         let waste = self.defragment_waste.map(|percent| Waste {
@@ -51,6 +55,7 @@ impl CareArgs {
             peer_urls,
             ..Policy::default()
         };
+        access.deadlines.work = self.defragment_timeout;
         Care::new(endpoints, access, policy, Timestamp::now())
     }
 }

@@ -50,7 +50,7 @@ pub enum Command {
     Undo(undo::Args),
     Doctor(Box<doctor::Args>),
     Drill(Box<drill::Args>),
-    Export(export::Args),
+    Export(Box<export::Args>),
     Standalone(Box<standalone::Args>),
     Agent(Box<agent::Args>),
     Backup(Box<backup::Args>),

@@ -93,7 +93,7 @@ const ROWS: &[Row] = &[
     ),
     row("etcd-connection-timeout", None, Value, Called("etcd-timeout")),
     row("etcd-snapshot-timeout", None, Value, Ignored("a snapshot may take its time as long as pieces of it come")),
-    row("etcd-defrag-timeout", None, Value, Ignored("a member has ten minutes to defragment")),
+    row("etcd-defrag-timeout", None, Value, Called("defragment-timeout")),
     row("insecure-transport", None, Switch, Ignored("http:// or https:// of --endpoints says it")),
     row("insecure-skip-tls-verify", None, Switch, CalledWithValue("insecure-skip-etcd-verify")),
     row("cacert", None, Value, Same),
@@ -431,6 +431,7 @@ mod tests {
             (&["-p", "8080"], &["--listen=0.0.0.0:8080"]),
             (&["-e=http://a", "-eb"], &["--endpoints=http://a", "--endpoints=b"]),
             (&["--insecure-transport", "/a", "--use-etcd-wrapper=true"], &["/a"]),
+            (&["--etcd-defrag-timeout=15m0s"], &["--defragment-timeout=15m0s"]),
             (&["--unknown", "--cacert", "ca.pem"], &["--unknown", "--cacert", "ca.pem"]),
         ] {
             assert_eq!(translated(args).unwrap().0, expected, "{args:?}");

@@ -44,6 +44,7 @@ pub mod server_args;
 pub mod session_failure;
 pub mod settings_file;
 pub mod snapshot_for;
+pub mod snapshot_place;
 pub mod source;
 pub mod spool_place;
 pub mod table;
@@ -60,6 +61,7 @@ use clap::{CommandFactory, Parser};
 use commands::Command;
 use failure::Failure;
 use settings_file::Given;
+use store::Environment;
 use ui::Ui;
 
 /// Keeps etcd recoverable: follows it, proves what is stored, looks inside, and rebuilds data directories at any point
@@ -92,7 +94,7 @@ pub fn main() -> ExitCode {
 
 fn run() -> ExitCode {
     let mut ui = Ui::of_process();
-    let given = match Given::new(&command(), std::env::args_os().collect()) {
+    let given = match Given::new(&command(), std::env::args_os().collect(), &Environment::of_process()) {
         Ok(given) => given,
         Err(failure) => return end(&mut ui, failure),
     };

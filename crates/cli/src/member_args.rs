@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent::follow::etcd::Etcd;
+use agent::home::Home;
 use agent::http::Guard;
 use agent::http::published::Prepare;
 use agent::member::outlive::Wrapper;
@@ -22,6 +24,7 @@ use etcd_data::error::kind_of;
 use etcd_rpc::{Access, Endpoint};
 use tokio::sync::watch;
 
+use crate::beforehand::require_archive_of_one;
 use crate::duration::parse_wait;
 use crate::failure::Failure;
 use crate::spool_place::SPOOLS;
@@ -145,6 +148,14 @@ impl Named {
         let Place { name, peer_urls, .. } = &self.place;
         let alone = Some(name.clone()).filter(|_| self.place.is_alone());
         alone.into_iter().map(|name| (name, peer_urls.iter().cloned().collect())).collect()
+    }
+
+    /// Requires that the archive at `home` is not another cluster's, as far as that shows before its etcd runs.
+    pub async fn require_own_archive(&self, access: &Access, home: &Home, replaces: bool) -> Result<(), Failure> {
+        let place = Place { cluster: home.cluster.name.clone(), ..self.place.clone() };
+        let all = self.own.iter().chain(&self.others).cloned().collect();
+        let live = Arc::new(Etcd::at(all, access.clone()));
+        require_archive_of_one(&place, live, home, replaces).await
     }
 
     /// Where what is on its way to the store outlives the agent: on the member's own volume.

@@ -171,6 +171,12 @@ const ENDINGS: &[(&str, &str, &str)] = &[
     ("`wrap`", "its port is in use", "6"),
     ("`wrap`", "the data directory was not prepared within `--agent-within`", "7"),
     ("`wrap`", "the agent does not let it ask; the certificate has expired", "8"),
+    (
+        "`agent`, `standalone`",
+        "a port is taken, or another process has the folder, the spool or the data directory",
+        "6",
+    ),
+    ("`agent`, `standalone`, `backup`", "the archive is another cluster's, and `--replaces` is not given", "6"),
     ("`doctor`", "nothing is broken; there may be advice, warnings, and what cannot be told", "0"),
     ("`doctor`", "something is broken", "1"),
     ("`doctor`", "there is nothing to look at: neither an archive nor `--endpoints` is given", "2"),

@@ -1,4 +1,5 @@
-//! Settings in a file, for commands that take `--settings`: each key is the name of a long flag.
+//! Settings in a file and in the environment, for commands that take `--settings`: each key is the name of a long flag, and each
+//! such flag has a variable (`variables`).
 //!
 //! ```yaml
 //! archive: s3://backups/prod
@@ -7,11 +8,13 @@
 //! keep-all: true
 //! ```
 //!
-//! The file is turned into arguments before those are read, by what clap knows of the command: so it needs no second list of
+//! Both are turned into arguments before those are read, by what clap knows of the command: so they need no second list of
 //! flags, and what contradicts itself is refused in the same way wherever it was said. A flag goes before the environment, and that
 //! before the file. Commands may share a file: what is another's is passed over. Keys may be etcdbrctl's ([`crate::etcdbrctl_flags`]).
 
-use std::collections::BTreeMap;
+mod variables;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -30,7 +33,8 @@ use crate::failure::Failure;
 /// Where settings are.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct SettingsArgs {
-    /// A file with settings in YAML: each key is the name of a long flag, or `archive`. Flags and the environment go before it
+    /// A file with settings in YAML: each key is the name of a long flag, or `archive`. Flags go before it, and so do variables,
+    /// which all of them have: `REFLOAT_SEAL_AFTER` is `--seal-after`; several values have commas between
     #[arg(long, value_name = "FILE", env = "REFLOAT_SETTINGS")]
     settings: Option<PathBuf>,
 }
@@ -42,6 +46,8 @@ pub struct Given {
     pub args: Vec<OsString>,
     /// What a person should know of them.
     pub notes: Vec<String>,
+    /// What was taken from the environment: how clap calls each argument, and the variable that it stood in.
+    variables: Vec<(String, String)>,
     file: Option<File>,
 }
 
@@ -59,28 +65,30 @@ struct File {
 struct Values(Vec<String>);
 
 impl Given {
-    /// The arguments `args`, the first of which is the program's name, as they are meant.
-    pub fn new(program: &Command, args: Vec<OsString>) -> Result<Self, Failure> {
+    /// The arguments `args`, the first of which is the program's name, as they are meant in `environment`.
+    pub fn new(program: &Command, args: Vec<OsString>, environment: &Environment) -> Result<Self, Failure> {
         let mut program = program.clone();
         program.build();
         let mut theirs = Translator::default();
         let args = theirs.translate(&program, args)?;
-        let mut given = Self { args, notes: Vec::new(), file: None };
+        let mut given = Self { args, notes: Vec::new(), variables: Vec::new(), file: None };
         // What is wrong is told later, when everything is there.
         let relaxed = program.clone().ignore_errors(true).try_get_matches_from(&given.args);
         let matches = relaxed.as_ref().ok().and_then(ArgMatches::subcommand);
         if let Some((name, matches)) = matches
             && let Some(command) = program.find_subcommand(name)
         {
-            let mut added = Added { program: &program, command, matches, flags: Vec::new(), places: Vec::new() };
+            let mut added = Added::to(&program, command, matches);
+            if takes_settings(command) {
+                given.variables = added.hear(environment)?;
+            }
             if let Ok(Some(path)) = matches.try_get_one::<PathBuf>("settings") {
                 given.file = Some(added.read(path, &mut theirs)?);
             }
-            let environment = Environment::of_process();
-            if let Some(archive) = theirs.archive(&environment)? {
+            if let Some(archive) = theirs.archive(environment)? {
                 added.place("archive", archive);
             }
-            added.flags.extend(theirs.also(&environment)?.map(|place| OsString::from(format!("--also={place}"))));
+            added.flags.extend(theirs.also(environment)?.map(|place| OsString::from(format!("--also={place}"))));
             given.args.extend(added.flags);
             given.args.extend(added.places);
         }
@@ -88,13 +96,13 @@ impl Given {
         Ok(given)
     }
 
-    /// Why clap refuses them, if that is because of something in the file.
+    /// Why clap refuses them, if that is because of something in the environment or in the file.
     pub fn explain(&self, error: &clap::Error) -> Option<Failure> {
-        let file = self.file.as_ref()?;
         let said = error.to_string();
         let said = said.trim_start_matches("error: ").split("\n\n").next().unwrap_or_default();
         let said = said.split_whitespace().collect::<Vec<&str>>().join(" ");
         if error.kind() == ErrorKind::MissingRequiredArgument {
+            let file = self.file.as_ref()?;
             let failure = Failure::new(Kind::Usage, format!("{}: {said}", file.path.display()));
             return Some(failure.hint("add it there, or give it as a flag"));
         }
@@ -105,6 +113,11 @@ impl Given {
         };
         let named = [named(ContextKind::InvalidArg), named(ContextKind::PriorArg)].concat();
         let is_named = |argument: &str| named.iter().any(|name| name.split([' ', '=', '[']).next() == Some(argument));
+        if let Some((_, variable)) = self.variables.iter().find(|(argument, _)| is_named(argument)) {
+            let failure = Failure::new(Kind::Usage, format!("{variable}: {said}"));
+            return Some(failure.hint("correct it there; what is given as a flag goes before the environment"));
+        }
+        let file = self.file.as_ref()?;
         let (_, key) = file.taken.iter().find(|(argument, _)| is_named(argument))?;
         Some(file.wrong(key, &said).hint("correct it there; what is given as a flag goes before the file"))
     }
@@ -115,11 +128,17 @@ struct Added<'a> {
     program: &'a Command,
     command: &'a Command,
     matches: &'a ArgMatches,
+    /// What variables have said.
+    heard: BTreeSet<String>,
     flags: Vec<OsString>,
     places: Vec<OsString>,
 }
 
-impl Added<'_> {
+impl<'a> Added<'a> {
+    fn to(program: &'a Command, command: &'a Command, matches: &'a ArgMatches) -> Self {
+        Self { program, command, matches, heard: BTreeSet::new(), flags: Vec::new(), places: Vec::new() }
+    }
+
     /// Adds what the file at `path` says and nobody else does.
     fn read(&mut self, path: &Path, theirs: &mut Translator) -> Result<File, Failure> {
         let mut file = File { path: path.to_owned(), text: read_text(path)?, taken: Vec::new() };
@@ -149,15 +168,15 @@ impl Added<'_> {
 
     /// Whether a key is another command's: `agent` and `doctor` may share a file.
     fn is_anothers(&self, key: &str) -> bool {
-        let takes_settings = |command: &&Command| command.get_arguments().any(|arg| arg.get_id() == "settings");
-        let mut others = self.program.get_subcommands().filter(takes_settings);
+        let mut others = self.program.get_subcommands().filter(|other| takes_settings(other));
         let is_known =
             |other: &Command| arg_called(other, key).is_some() || row_called(other.get_name(), key).is_some();
         others.any(|other| other.get_name() != self.command.get_name() && is_known(other))
     }
 
     fn is_given(&self, id: &str) -> bool {
-        matches!(self.matches.value_source(id), Some(ValueSource::CommandLine | ValueSource::EnvVariable))
+        self.heard.contains(id)
+            || matches!(self.matches.value_source(id), Some(ValueSource::CommandLine | ValueSource::EnvVariable))
     }
 
     fn add(&mut self, file: &mut File, key: &str, arg: &Arg, values: &[String]) -> Result<(), Failure> {
@@ -169,12 +188,7 @@ impl Added<'_> {
             file.taken.push((format!("<{}>", key.to_uppercase()), key.to_owned()));
             return Ok(());
         };
-        match (arg.get_action(), values) {
-            (ArgAction::SetTrue, [value]) if value == "true" => self.flags.push(format!("--{long}").into()),
-            (ArgAction::SetTrue, [value]) if value == "false" => {}
-            (ArgAction::SetTrue, _) => return Err(file.wrong(key, "it is true or false")),
-            (_, values) => self.flags.extend(values.iter().map(|value| OsString::from(format!("--{long}={value}")))),
-        }
+        self.flags.extend(words(arg, long, values).ok_or_else(|| file.wrong(key, NO_SWITCH))?);
         file.taken.push((format!("--{long}"), key.to_owned()));
         Ok(())
     }
@@ -187,14 +201,35 @@ impl Added<'_> {
     }
 }
 
+/// What is wrong with the value of a switch.
+const NO_SWITCH: &str = "it is true or false";
+
+/// What says the same as `values` on a command line. Nothing if they are none of a switch.
+fn words(arg: &Arg, long: &str, values: &[String]) -> Option<Vec<OsString>> {
+    match (arg.get_action(), values) {
+        (ArgAction::SetTrue, [value]) if value == "true" => Some(vec![format!("--{long}").into()]),
+        (ArgAction::SetTrue, [value]) if value == "false" => Some(Vec::new()),
+        (ArgAction::SetTrue, _) => None,
+        (_, values) => Some(values.iter().map(|value| format!("--{long}={value}").into()).collect()),
+    }
+}
+
+fn takes_settings(command: &Command) -> bool {
+    command.get_arguments().any(|arg| arg.get_id() == "settings")
+}
+
+/// Whether it is about the command itself, and not a setting.
+fn is_its_own(arg: &Arg) -> bool {
+    ["settings", "help", "version"].contains(&arg.get_id().as_str())
+}
+
 /// The argument of `command` that a key names.
 fn arg_called<'c>(command: &'c Command, key: &str) -> Option<&'c Arg> {
     let is_it = |arg: &&Arg| match arg.get_long() {
         Some(long) => long == key || arg.get_all_aliases().is_some_and(|aliases| aliases.contains(&key)),
         None => arg.get_id() == key,
     };
-    let its_own = ["settings", "help", "version"];
-    command.get_arguments().find(is_it).filter(|arg| !its_own.contains(&arg.get_id().as_str()))
+    command.get_arguments().find(is_it).filter(|arg| !is_its_own(arg))
 }
 
 impl File {

@@ -1,25 +1,30 @@
-//! A snapshot file where another system looks for it: with its name, in its container, with what it wants beside it.
+//! For whom a snapshot is written: what it is called there, what goes with it, and what that system needs beyond it.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
 
-use archive::layout::wrap::wrap;
-use archive::layout::{etcdbrctl, k3s, openshift};
+use archive::Layout;
+use archive::layout::k3s::{BOOTSTRAP, Kept, Name, Program, cluster_id, token_hash, user_metadata};
+use archive::layout::plain::{PlainFull, Unfit};
+use archive::layout::{Beside, Companion};
 use clap::ValueEnum;
 use etcd_data::container::Container;
-use etcd_data::error::kind_of;
+use etcd_data::live::{Keys, LiveKeys};
 use etcd_data::{Kind, Revision};
 use jiff::Timestamp;
-use tempfile::{NamedTempFile, TempDir};
+use store::Settings;
 
-use crate::build_failure::in_the_way;
+use crate::archive_failure::store_failure;
 use crate::failure::Failure;
+use crate::opened::Opened;
+use crate::snapshot_place::Place;
+use crate::source::{Location, out_of_view};
 
 /// For whom a snapshot is written.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct SnapshotForArgs {
-    /// Write it as this system keeps its snapshots; --output is then the folder of all of them
+    /// Write it as this system keeps its snapshots; --output is then where all of them are: a folder, or `s3://…`, `gs://…`,
+    /// `az://…` or `swift://…`. What SRC has beside a snapshot of the same system goes along
     #[arg(long = "for", value_enum, value_name = "SYSTEM")]
     system: Option<System>,
     /// What it is wrapped in, there
@@ -38,8 +43,10 @@ pub struct SnapshotForArgs {
 enum System {
     /// Gardener's etcd-backup-restore.
     Etcdbrctl,
-    /// K3s and RKE2: the folder `db` of a server.
+    /// K3s: the folder `db` of a server, or its folder in S3.
     K3s,
+    /// RKE2, likewise.
+    Rke2,
     /// OpenShift.
     Openshift,
 }
@@ -60,95 +67,222 @@ enum Wrapping {
     Zip,
 }
 
-/// Where a snapshot goes, and how.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// The file.
-    pub path: PathBuf,
-    /// The folder of all of a system's snapshots, made if it is not there. That of a file of no system has to be.
-    root: Option<PathBuf>,
-    container: Container,
-    /// What a zip archive calls it.
-    inner: String,
-    taken: Timestamp,
-    /// A file that has to be there before it, and what is in it.
-    beside: Option<(PathBuf, Vec<u8>)>,
-    /// What the system needs and this program cannot have.
-    pub lacks: Option<&'static str>,
+/// Where a snapshot goes, and what a person should know of it there.
+pub struct SnapshotPlan {
+    /// Where it goes.
+    pub place: Place,
+    /// What SRC has beside it, and goes along.
+    pub carried: Option<Companion>,
+    /// What the system asks for beyond it.
+    pub lacks: Option<String>,
     /// How it is restored.
     pub restore_it: String,
 }
 
+/// Where snapshots of a system are.
+#[derive(Debug, Clone, Copy)]
+pub struct Output<'a> {
+    /// What was typed.
+    pub place: &'a Location,
+    /// How its store is reached, where it is in one.
+    pub settings: &'a Settings,
+}
+
 impl SnapshotForArgs {
-    /// Where a snapshot of `revision` goes that is written to `output` now.
-    pub fn place(&self, output: &Path, revision: Revision, now: Timestamp) -> Result<Place, Failure> {
-        let container = match self.container {
+    /// Where a snapshot of `source` at `revision` goes that is written to `output` now.
+    pub fn plan(
+        &self,
+        output: Output<'_>,
+        source: &Opened,
+        revision: Revision,
+        now: Timestamp,
+    ) -> Result<SnapshotPlan, Failure> {
+        match self.system {
+            None => as_it_is(output.place),
+            Some(System::Etcdbrctl) => {
+                let full = PlainFull::for_etcdbrctl(revision, now, self.container());
+                let place = output.put(full.map_err(|error| unfit("etcdbrctl", &error))?)?;
+                Ok(SnapshotPlan { place, carried: None, lacks: None, restore_it: etcdbrctl_restore(output.place) })
+            }
+            Some(System::K3s) => self.plan_for_k3s(Program::K3s, output, source, revision, now),
+            Some(System::Rke2) => self.plan_for_k3s(Program::Rke2, output, source, revision, now),
+            Some(System::Openshift) => {
+                let full = PlainFull::for_openshift(now, self.container());
+                let place = output.put(full.map_err(|error| unfit("OpenShift", &error))?)?;
+                let carried = beside(source, Beside::StaticResources);
+                let lacks = place.shown_beside().filter(|_| carried.is_none()).map(|resources| {
+                    format!(
+                        "cluster-restore.sh needs {resources} too, and {} has none: put there, under this name, that of a \
+                         backup of the same cluster and release",
+                        source.shown
+                    )
+                });
+                Ok(SnapshotPlan { place, carried, lacks, restore_it: openshift_restore(output.place) })
+            }
+        }
+    }
+
+    fn plan_for_k3s(
+        &self,
+        program: Program,
+        output: Output<'_>,
+        source: &Opened,
+        revision: Revision,
+        now: Timestamp,
+    ) -> Result<SnapshotPlan, Failure> {
+        let node = self.node.clone().unwrap_or_else(host_name);
+        let name = Name::new(&self.base_name, &node, now, self.container() == Container::Zip);
+        let kept = match output.place {
+            Location::Path(_) => Kept::Local,
+            Location::Remote(_) => Kept::S3,
+        };
+        let tokens = token_hashes(source, revision)?;
+        let cluster = if kept == Kept::S3 { cluster_of(source)? } else { None };
+        let told = user_metadata(program, cluster.as_deref(), &node, tokens.first().map(String::as_str));
+        let full = PlainFull::for_k3s(&name, kept, self.container(), told);
+        let place = output.put(full.map_err(|error| unfit(called(program), &error))?)?;
+        let carried = beside(source, Beside::Metadata);
+        let restore_it = k3s_restore(program, output.place, &name, &place.shown());
+        let lacks = Some(k3s_lacks(program, &tokens, carried.is_some()));
+        Ok(SnapshotPlan { place, carried, lacks, restore_it })
+    }
+
+    fn container(&self) -> Container {
+        match self.container {
             Wrapping::None => Container::Plain,
             Wrapping::Gzip => Container::Gzip,
             Wrapping::Zlib => Container::Zlib,
             Wrapping::Lzw => Container::Lzw,
             Wrapping::Zip => Container::Zip,
-        };
-        let place = Place {
-            path: output.into(),
-            root: self.system.map(|_| output.into()),
-            container,
-            inner: String::new(),
-            taken: now,
-            beside: None,
-            lacks: None,
-            restore_it: format!("etcdutl snapshot restore {}, or refloat restore", output.display()),
-        };
-        let refused =
-            |system: &str| Failure::new(Kind::Usage, format!("{system} does not read snapshots in {container}"));
-        match self.system {
-            None => Ok(place),
-            Some(System::Etcdbrctl) => {
-                let name = etcdbrctl::Name::of_full(revision, now, container).ok_or_else(|| refused("etcdbrctl"))?;
-                let restore_it = etcdbrctl_restore(output);
-                Ok(Place { path: output.join(name.path()), restore_it, ..place })
-            }
-            Some(System::K3s) => {
-                if !matches!(container, Container::Plain | Container::Zip) {
-                    return Err(refused("K3s"));
-                }
-                let node = self.node.clone().unwrap_or_else(host_name);
-                let name = k3s::Name::new(&self.base_name, &node, now, container == Container::Zip);
-                let (snapshot, metadata) = name.local_paths();
-                let bytes = k3s::Metadata(Default::default()).to_bytes();
-                let beside = Some((output.join(metadata), bytes));
-                let path = output.join(snapshot);
-                let restore_it = format!("k3s server --cluster-reset --cluster-reset-restore-path={}", path.display());
-                Ok(Place { path, inner: name.inner(), beside, restore_it, ..place })
-            }
-            Some(System::Openshift) => {
-                if container != Container::Plain {
-                    return Err(refused("OpenShift"));
-                }
-                let name = openshift::Name { kind: openshift::Kind::Snapshot, taken: now, is_forced: false };
-                let lacks =
-                    "it has no static_kuberesources_*.tar.gz beside it: the control plane's files come from a node";
-                let restore_it = format!("cluster-restore.sh {}", output.display());
-                Ok(Place { path: output.join(name.to_string()), lacks: Some(lacks), restore_it, ..place })
-            }
         }
     }
 }
 
-/// What makes etcdbrctl find what is in `output`. Its Local store is at `$HOME/CONTAINER`, also where the container is an
-/// absolute path; and it ends well without a data directory where it finds nothing, so that has to be looked for.
-fn etcdbrctl_restore(output: &Path) -> String {
-    let absolute = std::path::absolute(output).unwrap_or_else(|_| output.into());
+impl Output<'_> {
+    fn put(&self, full: PlainFull) -> Result<Place, Failure> {
+        match self.place {
+            Location::Path(folder) => Ok(Place::Folder { full, folder: folder.clone() }),
+            Location::Remote(url) => Place::in_store(full, url, self.settings),
+        }
+    }
+}
+
+fn as_it_is(output: &Location) -> Result<SnapshotPlan, Failure> {
+    let Location::Path(path) = output else {
+        return Err(Failure::new(Kind::Usage, format!("{output} is no file of this machine"))
+            .hint("--for tells whose snapshots are there, and then it is written as one of these"));
+    };
+    let restore_it = format!("etcdutl snapshot restore {}, or refloat restore", path.display());
+    Ok(SnapshotPlan { place: Place::File(path.clone()), carried: None, lacks: None, restore_it })
+}
+
+fn unfit(system: &str, error: &Unfit) -> Failure {
+    Failure::new(Kind::Usage, format!("{system} {error}"))
+}
+
+fn called(program: Program) -> &'static str {
+    match program {
+        Program::K3s => "K3s",
+        Program::Rke2 => "RKE2",
+    }
+}
+
+/// What SRC has beside the snapshot that the point is made of.
+fn beside(source: &Opened, what: Beside) -> Option<Companion> {
+    let point = source.point()?;
+    let full = &point.agreed.plan.base.key;
+    let mut companions = point.archive().archive.catalogue().companions.iter();
+    companions.find(|companion| companion.of == *full && companion.what == what).cloned()
+}
+
+/// The cluster that SRC is of, if it is K3s's and its store tells.
+fn cluster_of(source: &Opened) -> Result<Option<String>, Failure> {
+    let Some(point) = source.point().filter(|point| point.layout == Layout::K3s) else { return Ok(None) };
+    let open = point.archive();
+    let info = open.wait_for(open.archive.store().head(&point.agreed.plan.base.key));
+    let info = info.map_err(|error| store_failure(&error))?;
+    Ok(cluster_id(&info.metadata).map(str::to_owned))
+}
+
+/// The digests of the tokens that the servers' secrets are locked with.
+fn token_hashes(source: &Opened, revision: Revision) -> Result<Vec<String>, Failure> {
+    let keys = LiveKeys::find(&source.database, Some(revision), Keys::Prefix(BOOTSTRAP));
+    let keys = keys.map_err(|error| out_of_view(&source.shown, &error))?;
+    Ok(keys.iter().filter_map(|(key, _)| token_hash(key).map(str::to_owned)).collect())
+}
+
+fn k3s_lacks(program: Program, tokens: &[String], has_metadata: bool) -> String {
+    let program = called(program);
+    if tokens.is_empty() {
+        return format!("{program} cannot restore it: it has no key below /bootstrap/, so it is of no such cluster");
+    }
+    let token = format!("{program} asks for the token of the servers, whose hash is {}", tokens.join(" or "));
+    if has_metadata { token } else { format!("{token}; metadata as Rancher reads it is not beside it") }
+}
+
+fn k3s_restore(program: Program, output: &Location, name: &Name, shown: &str) -> String {
+    let reset = format!("{} server --cluster-reset --token=TOKEN", program.name());
+    match output {
+        Location::Path(_) => format!("{reset} --cluster-reset-restore-path={shown}"),
+        Location::Remote(url) if output.scheme() == Some("s3") => {
+            let (bucket, folder) = bucket(url);
+            let folder = if folder.is_empty() { String::new() } else { format!(" --etcd-s3-folder={folder}") };
+            format!("{reset} --etcd-s3 --etcd-s3-bucket={bucket}{folder} --cluster-reset-restore-path={name}")
+        }
+        Location::Remote(_) => format!("copy it to a server, then {reset} --cluster-reset-restore-path=FILE"),
+    }
+}
+
+fn openshift_restore(output: &Location) -> String {
+    match output {
+        Location::Path(folder) => format!("cluster-restore.sh {}", folder.display()),
+        Location::Remote(_) => {
+            "copy both files to a folder of a control-plane node, then cluster-restore.sh FOLDER".into()
+        }
+    }
+}
+
+fn etcdbrctl_restore(output: &Location) -> String {
+    let (home, provider, container, prefix) = match output {
+        Location::Path(folder) => {
+            let (home, container) = below_home(folder);
+            (format!("HOME={home} "), "Local", container, String::new())
+        }
+        Location::Remote(url) => {
+            let provider = match output.scheme() {
+                Some("gs") => "GCS",
+                Some("az") => "ABS",
+                Some("swift") => "Swift",
+                _ => "S3",
+            };
+            let (bucket, prefix) = bucket(url);
+            let prefix = if prefix.is_empty() { String::new() } else { format!(" --store-prefix {prefix}") };
+            (String::new(), provider, bucket.into(), prefix)
+        }
+    };
+    // It ends well without a data directory where it finds nothing, so that has to be looked for.
+    format!(
+        "{home}etcdbrctl restore --storage-provider {provider} --store-container {container}{prefix} --data-dir DIR; DIR is \
+         then there, unless it found nothing"
+    )
+}
+
+/// What makes etcdbrctl find `folder`, as a shell reads it: its Local store is at `$HOME/CONTAINER`, also where the container
+/// is an absolute path.
+fn below_home(folder: &Path) -> (String, String) {
+    let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.into());
     let (home, container) = match (absolute.parent(), absolute.file_name()) {
         (Some(parent), Some(name)) => (parent, Path::new(name)),
         _ => (absolute.as_path(), Path::new(".")),
     };
-    format!(
-        "HOME={} etcdbrctl restore --storage-provider Local --store-container {} --data-dir DIR; DIR is then there, unless \
-         it found nothing",
-        in_shell(home),
-        in_shell(container)
-    )
+    (in_shell(home), in_shell(container))
+}
+
+/// The bucket or container in a URL, and the folder in that.
+fn bucket(url: &str) -> (&str, &str) {
+    let path = url.split_once("://").map_or(url, |(_, path)| path);
+    let (bucket, folder) = path.split_once('/').unwrap_or((path, ""));
+    (bucket, folder.trim_matches('/'))
 }
 
 /// A path as a shell reads it.
@@ -166,97 +300,14 @@ fn host_name() -> String {
     name.trim().to_lowercase()
 }
 
-impl Place {
-    /// Makes the folders of the system.
-    fn make_folders(&self) -> Result<(), Failure> {
-        let Some(root) = &self.root else { return Ok(()) };
-        let beside = self.beside.as_ref().and_then(|(path, _)| path.parent());
-        for folder in [Some(root.as_path()), self.path.parent(), beside].into_iter().flatten() {
-            fs::create_dir_all(folder).map_err(|error| failed("make", folder, &error))?;
-        }
-        Ok(())
-    }
-
-    /// Where the plain snapshot is written first: the place itself, if that is all.
-    pub fn begin(&self) -> Result<Draft<'_>, Failure> {
-        if self.path.symlink_metadata().is_ok() {
-            return Err(in_the_way(&self.path));
-        }
-        self.make_folders()?;
-        if self.container == Container::Plain && self.beside.is_none() {
-            return Ok(Draft { place: self, plain: self.path.clone(), folder: None });
-        }
-        let folder = parent(&self.path);
-        let made = tempfile::Builder::new().prefix(".refloat-export-").tempdir_in(folder);
-        let made = made.map_err(|error| failed("write to", folder, &error))?;
-        Ok(Draft { place: self, plain: made.path().join("snapshot.db"), folder: Some(made) })
-    }
-
-    /// Writes what has to be beside it.
-    fn write_beside(&self) -> Result<(), Failure> {
-        let Some((path, bytes)) = &self.beside else { return Ok(()) };
-        let write = |file: &mut File| file.write_all(bytes);
-        publish(path, write)
-    }
-}
-
-/// A snapshot before it is wrapped.
-pub struct Draft<'p> {
-    place: &'p Place,
-    /// Where it is written.
-    pub plain: PathBuf,
-    /// Gone when this is dropped.
-    folder: Option<TempDir>,
-}
-
-impl Draft<'_> {
-    /// Makes it appear at its place, wrapped and whole. Gives its size there.
-    pub fn finish(self) -> Result<u64, Failure> {
-        let Self { place, plain, folder } = self;
-        if folder.is_some() {
-            let mut snapshot = File::open(&plain).map_err(|error| failed("read", &plain, &error))?;
-            let size = snapshot.metadata().map_err(|error| failed("read", &plain, &error))?.len();
-            let name = (place.inner.as_str(), place.taken);
-            place.write_beside()?;
-            publish(&place.path, |file| wrap(&mut snapshot, size, place.container, name, file))?;
-        }
-        let written = place.path.metadata().map_err(|error| failed("read", &place.path, &error))?;
-        Ok(written.len())
-    }
-}
-
-/// Makes the file at `path` appear, complete and on the disk, if there is none.
-fn publish(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), Failure> {
-    let folder = parent(path);
-    let work = || {
-        let mut file = NamedTempFile::new_in(folder)?;
-        write(file.as_file_mut())?;
-        file.as_file().sync_all()?;
-        file.persist_noclobber(path).map_err(|error| error.error)?;
-        File::open(folder)?.sync_all()
-    };
-    work().map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => in_the_way(path),
-        _ => failed("write", path, &error),
-    })
-}
-
-fn parent(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-fn failed(action: &str, path: &Path, error: &io::Error) -> Failure {
-    Failure::because(kind_of(error), format!("cannot {action} {}", path.display()), error)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn etcdbrctl_looks_below_its_home() {
+    fn etcdbrctl_looks_below_its_home_and_in_its_bucket() {
         let begins = |output: &str, expected: &str| {
-            let line = etcdbrctl_restore(Path::new(output));
+            let line = etcdbrctl_restore(&Location::from(std::ffi::OsString::from(output)));
             assert!(line.starts_with(expected), "{output}: {line}");
         };
         begins(
@@ -271,5 +322,30 @@ mod tests {
         );
         let here = std::env::current_dir().unwrap();
         begins("prod", &format!("HOME={} ", in_shell(&here)));
+        begins("s3://b", "etcdbrctl restore --storage-provider S3 --store-container b --data-dir DIR");
+        begins(
+            "az://b/x/y/",
+            "etcdbrctl restore --storage-provider ABS --store-container b --store-prefix x/y --data-dir",
+        );
+    }
+
+    #[test]
+    fn k3s_is_told_the_bucket_and_the_folder() {
+        let name = Name::new("on-demand", "n", Timestamp::from_second(1_795_224_992).unwrap(), true);
+        let line = |url: &str| k3s_restore(Program::Rke2, &Location::Remote(url.into()), &name, "shown");
+        let path = "--cluster-reset-restore-path=on-demand-n-1795224992.zip";
+        let reset = "rke2 server --cluster-reset --token=TOKEN";
+        assert_eq!(line("s3://b/x"), format!("{reset} --etcd-s3 --etcd-s3-bucket=b --etcd-s3-folder=x {path}"));
+        assert_eq!(line("s3://b"), format!("{reset} --etcd-s3 --etcd-s3-bucket=b {path}"));
+        assert!(line("gs://b").starts_with("copy it to a server, then rke2 server"));
+    }
+
+    #[test]
+    fn what_k3s_asks_for_beyond_it_is_said() {
+        let one = ["179122c04ac4".to_owned()];
+        let told = k3s_lacks(Program::K3s, &one, true);
+        assert_eq!(told, "K3s asks for the token of the servers, whose hash is 179122c04ac4");
+        assert!(k3s_lacks(Program::K3s, &one, false).ends_with("; metadata as Rancher reads it is not beside it"));
+        assert!(k3s_lacks(Program::Rke2, &[], true).starts_with("RKE2 cannot restore it"));
     }
 }

@@ -9,12 +9,19 @@ use crate::archive_args::{StoreArgs, flavour, require_to_heed, sse};
 use crate::failure::Failure;
 use crate::source::{Location, parser};
 
-/// Where something goes. What is not said of it is as for SRC, if both are in the same kind of store.
+/// Where something goes, and what reaches that.
 #[derive(Debug, Clone, clap::Args)]
 pub struct TargetArgs {
     /// Where it goes: a folder that is there, `s3://…`, `gs://…`, `az://…` or `swift://…`
     #[arg(value_name = "DEST", value_parser = parser())]
     pub dest: Location,
+    #[command(flatten)]
+    reach: ReachArgs,
+}
+
+/// What reaches DEST. What is not said of it is as for SRC, if both are in the same kind of store.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct ReachArgs {
     /// As `--endpoint`, for DEST
     #[arg(long, value_name = "URL", help_heading = "Stores")]
     dest_endpoint: Option<String>,
@@ -56,14 +63,21 @@ pub struct TargetArgs {
 impl TargetArgs {
     /// The settings for the store that DEST is in, where SRC is at `src` and reached by `source`.
     pub fn settings(&self, src: &Location, source: &StoreArgs) -> Result<Settings, Failure> {
-        self.require_sense(src, source)?;
+        self.reach.settings(&self.dest, src, source)
+    }
+}
+
+impl ReachArgs {
+    /// The settings for the store that `dest` is in, where SRC is at `src` and reached by `source`.
+    pub fn settings(&self, dest: &Location, src: &Location, source: &StoreArgs) -> Result<Settings, Failure> {
+        self.require_sense(dest, src, source)?;
         let limits = StoreArgs {
             max_bytes_per_second: source.max_bytes_per_second,
             max_requests_per_second: source.max_requests_per_second,
             patience: source.patience,
             ..StoreArgs::default()
         };
-        let like_source = if self.is_like(src) { source.clone() } else { limits };
+        let like_source = if is_like(dest, src) { source.clone() } else { limits };
         let who = if self.names_who() { StoreArgs::default() } else { like_source.clone() };
         // Either that is said of DEST goes before both that are said of SRC.
         let kept = if self.says_how_to_encrypt() { StoreArgs::default() } else { like_source.clone() };
@@ -85,13 +99,9 @@ impl TargetArgs {
                 || (self.dest_endpoint.is_none() && like_source.insecure_skip_tls_verify),
             ..like_source
         };
-        let settings = args.settings(&self.dest)?;
-        self.require_own_key(src, source, &settings)?;
+        let settings = args.settings(dest)?;
+        self.require_own_key(dest, src, source, &settings)?;
         Ok(settings)
-    }
-
-    fn is_like(&self, src: &Location) -> bool {
-        src.scheme() == self.dest.scheme()
     }
 
     fn names_who(&self) -> bool {
@@ -108,8 +118,7 @@ impl TargetArgs {
     }
 
     /// Nothing that was ordered is left out in silence.
-    fn require_sense(&self, src: &Location, source: &StoreArgs) -> Result<(), Failure> {
-        let dest = &self.dest;
+    fn require_sense(&self, dest: &Location, src: &Location, source: &StoreArgs) -> Result<(), Failure> {
         let said = [
             ("--dest-sse", self.dest_sse.is_some()),
             ("--dest-sse-key-file", self.dest_sse_key_file.is_some()),
@@ -122,7 +131,7 @@ impl TargetArgs {
             ("storage-class", source.storage_class.is_some() && self.dest_storage_class.is_none()),
         ];
         if let Some((order, _)) = orders.iter().find(|(_, is_said)| *is_said)
-            && !self.is_like(src)
+            && !is_like(dest, src)
         {
             let message = format!("--{order} is said of {src}, and {dest} is in another kind of store");
             return Err(Failure::new(Kind::Usage, message).hint(format!("--dest-{order} is for what is written to it")));
@@ -132,20 +141,31 @@ impl TargetArgs {
 
     /// The server is sent the key itself each time, so that of SRC is shown to nobody who is not known to have it already. And
     /// that it is not used is nothing to be silent about.
-    fn require_own_key(&self, src: &Location, source: &StoreArgs, settings: &Settings) -> Result<(), Failure> {
-        if self.says_how_to_encrypt() || !self.is_another() || !self.is_like(src) {
+    fn require_own_key(
+        &self,
+        dest: &Location,
+        src: &Location,
+        source: &StoreArgs,
+        settings: &Settings,
+    ) -> Result<(), Failure> {
+        if self.says_how_to_encrypt() || !self.is_another() || !is_like(dest, src) {
             return Ok(());
         }
         let of_file = source.sse_key_file.is_some() && settings.encryption == Encryption::AsTheBucketDoes;
         let of_secret = self.dest_credentials.is_none() && matches!(settings.encryption, Encryption::CustomerKey(_));
         if of_file || of_secret {
-            let message = format!("the key that {src} is encrypted with is not sent to {} as well", self.dest);
+            let message = format!("the key that {src} is encrypted with is not sent to {dest} as well");
             return Err(Failure::new(Kind::Usage, message).hint(
                 "--dest-sse-key-file names a key for it, which may be the same; or --dest-sse says how it is to encrypt",
             ));
         }
         Ok(())
     }
+}
+
+/// Whether both are in the same kind of store.
+fn is_like(dest: &Location, src: &Location) -> bool {
+    src.scheme() == dest.scheme()
 }
 
 #[cfg(test)]
@@ -155,21 +175,11 @@ mod tests {
     use super::*;
 
     fn target(dest: &str) -> TargetArgs {
-        TargetArgs {
-            dest: Location::Remote(dest.into()),
-            dest_endpoint: None,
-            dest_region: None,
-            dest_profile: None,
-            dest_credentials: None,
-            dest_flavour: None,
-            dest_path_style: None,
-            dest_conditional_writes: None,
-            dest_sse: None,
-            dest_sse_key_file: None,
-            dest_storage_class: None,
-            dest_ca_file: None,
-            dest_insecure_skip_tls_verify: false,
-        }
+        reached(dest, ReachArgs::default())
+    }
+
+    fn reached(dest: &str, reach: ReachArgs) -> TargetArgs {
+        TargetArgs { dest: Location::Remote(dest.into()), reach }
     }
 
     fn src() -> Location {
@@ -186,8 +196,8 @@ mod tests {
         let source =
             StoreArgs { region: Some("eu-1".into()), endpoint: Some("http://x".into()), ..StoreArgs::default() };
         let region = |dest: &str, region: Option<&str>| {
-            let target = TargetArgs { dest_region: region.map(str::to_owned), ..target(dest) };
-            target.settings(&src(), &source).unwrap().region
+            let reach = ReachArgs { dest_region: region.map(str::to_owned), ..ReachArgs::default() };
+            reached(dest, reach).settings(&src(), &source).unwrap().region
         };
         assert_eq!(region("s3://b", None).as_deref(), Some("eu-1"));
         assert_eq!(region("s3://b", Some("us-2")).as_deref(), Some("us-2"));
@@ -226,20 +236,20 @@ mod tests {
         assert_eq!((settings.storage_class.as_deref(), settings.conditional_puts), (Some("STANDARD_IA"), Some(false)));
         assert!(settings.network.insecure_skip_verify);
 
-        let own = TargetArgs {
+        let own = ReachArgs {
             dest_sse: Some(Encryption::KeyService { key: None }),
             dest_storage_class: Some("COLD".into()),
             dest_conditional_writes: Some(true),
             dest_endpoint: Some("https://other.example".into()),
-            ..target("s3://b")
+            ..ReachArgs::default()
         };
-        let settings = own.settings(&src(), &source).unwrap();
+        let settings = reached("s3://b", own.clone()).settings(&src(), &source).unwrap();
         assert_eq!(settings.encryption, Encryption::KeyService { key: None });
         assert_eq!((settings.storage_class.as_deref(), settings.conditional_puts), (Some("COLD"), Some(true)));
         // Whoever believes one server without a certificate does not believe another.
         assert!(!settings.network.insecure_skip_verify);
-        let believed = TargetArgs { dest_insecure_skip_tls_verify: true, ..own };
-        assert!(believed.settings(&src(), &source).unwrap().network.insecure_skip_verify);
+        let believed = ReachArgs { dest_insecure_skip_tls_verify: true, ..own };
+        assert!(reached("s3://b", believed).settings(&src(), &source).unwrap().network.insecure_skip_verify);
     }
 
     #[test]
@@ -250,7 +260,8 @@ mod tests {
         let source = StoreArgs { storage_class: Some("COLD".into()), ..StoreArgs::default() };
         let told = refused(&target("gs://b"), &source);
         assert!(told.contains("--dest-storage-class is for"), "{told}");
-        let classed = TargetArgs { dest_storage_class: Some("COLDLINE".into()), ..target("gs://b") };
+        let reach = ReachArgs { dest_storage_class: Some("COLDLINE".into()), ..ReachArgs::default() };
+        let classed = reached("gs://b", reach);
         assert_eq!(classed.settings(&src(), &source).unwrap().storage_class.as_deref(), Some("COLDLINE"));
         for dest in [Location::Remote("swift://b".into()), Location::Path("/backups".into())] {
             let told = refused(&TargetArgs { dest, ..classed.clone() }, &StoreArgs::default());
@@ -273,24 +284,26 @@ mod tests {
         assert_eq!(encryption(&target("s3://b")), Encryption::with_customer_key(ours));
         assert_eq!(encryption(&target("gs://b")), Encryption::AsTheBucketDoes);
 
-        let elsewhere = TargetArgs { dest_endpoint: Some("https://other.example".into()), ..target("s3://b") };
-        let somebody = TargetArgs { dest_profile: Some("other".into()), ..target("s3://b") };
-        for target in [elsewhere, somebody] {
-            let told = refused(&target, &source);
+        let elsewhere = || ReachArgs { dest_endpoint: Some("https://other.example".into()), ..ReachArgs::default() };
+        let somebody = ReachArgs { dest_profile: Some("other".into()), ..ReachArgs::default() };
+        for reach in [elsewhere(), somebody] {
+            let told = refused(&reached("s3://b", reach.clone()), &source);
             assert!(told.contains("--dest-sse-key-file"), "{told}");
-            let own = TargetArgs { dest_sse_key_file: Some(file("other", other)), ..target.clone() };
-            assert_eq!(encryption(&own), Encryption::with_customer_key(other));
-            let open = TargetArgs { dest_sse: Some(Encryption::StoreKeys), ..target };
-            assert_eq!(encryption(&open), Encryption::StoreKeys);
+            let own = ReachArgs { dest_sse_key_file: Some(file("other", other)), ..reach.clone() };
+            assert_eq!(encryption(&reached("s3://b", own)), Encryption::with_customer_key(other));
+            let open = ReachArgs { dest_sse: Some(Encryption::StoreKeys), ..reach };
+            assert_eq!(encryption(&reached("s3://b", open)), Encryption::StoreKeys);
         }
 
         // So it is with one that a secret has.
         file("sseCustomerKey", ours);
         let secret = Some(folder.path().to_owned());
         let source = StoreArgs { credentials: secret.clone(), ..StoreArgs::default() };
-        let elsewhere = TargetArgs { dest_endpoint: Some("https://other.example".into()), ..target("s3://b") };
-        assert!(refused(&elsewhere, &source).contains("--dest-sse-key-file"));
-        let own = TargetArgs { dest_credentials: secret, ..elsewhere };
-        assert_eq!(own.settings(&src(), &source).unwrap().encryption, Encryption::with_customer_key(ours));
+        assert!(refused(&reached("s3://b", elsewhere()), &source).contains("--dest-sse-key-file"));
+        let own = ReachArgs { dest_credentials: secret, ..elsewhere() };
+        assert_eq!(
+            reached("s3://b", own).settings(&src(), &source).unwrap().encryption,
+            Encryption::with_customer_key(ours)
+        );
     }
 }

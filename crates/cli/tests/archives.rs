@@ -152,6 +152,19 @@ fn what_only_damaged_objects_lead_to_is_refused_by_their_names() {
 }
 
 #[test]
+fn a_delta_of_another_cluster_is_gone_around_by_whoever_looks_for_keys_too() {
+    let [sound, joined] =
+        ["small-3.5.30", "damaged/foreign-cluster"].map(|name| fixtures::path(format!("etcdbrctl/{name}")));
+    // The other cluster's delta changes this key at revision 337.
+    for (command, key) in [("get", "rng/0"), ("history", "rng/0"), ("keys", "rng/")] {
+        let told_of = |archive: &Path| refloat(&[command, archive.to_str().unwrap(), key]);
+        assert_eq!(told_of(&joined), told_of(&sound), "{command}");
+    }
+    let (differing, code) = refloat(&["diff", joined.to_str().unwrap(), "rng/", "--from", "320"]);
+    assert_eq!((differing, code), (serde_json::json!([]), 0));
+}
+
+#[test]
 fn a_hole_before_a_full_that_has_its_history_is_none() {
     let archive = fixtures::path("etcdbrctl/zlib-3.5.30");
     let points = fixtures::points(&fixtures::truth("etcdbrctl/zlib-3.5.30.truth.json"));
@@ -209,4 +222,74 @@ fn a_container_that_a_system_does_not_read_is_refused() {
         assert_eq!(output.status.code(), Some(2));
         assert!(!folder.path().join("backups").exists());
     }
+}
+
+/// What stands in the file at `path`.
+fn read(path: impl AsRef<Path>) -> Vec<u8> {
+    let path = path.as_ref();
+    std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn what_lies_beside_a_snapshot_goes_along_to_the_same_system() {
+    let run = "openshift/backup-nightly-2026-11-21_013644";
+    let resources = fixtures::path(run).join("static_kuberesources_2026-11-21_013644.tar.gz");
+    let name = "before-upgrade-node-a-1795224996";
+    let metadata = fixtures::path("k3s/node-a/server/db/.metadata").join(name);
+    for (source, at, system, beside) in
+        [("openshift", "latest", "openshift", resources), ("k3s/node-a/server/db", name, "k3s", metadata)]
+    {
+        let (folder, archive) = (tempfile::tempdir().unwrap(), fixtures::path(source));
+        let there = folder.path().join("backups");
+        let args = ["export", archive.to_str().unwrap(), "--at", at, "--node", "n", "--for", system];
+        let (told, code) = refloat(&[&args[..], &["--output", there.to_str().unwrap()]].concat());
+        assert_eq!(code, 0, "{system}");
+        assert!(read(told["beside"].as_str().unwrap()) == read(beside), "{system}");
+        let (checked, code) = refloat(&["verify", there.to_str().unwrap()]);
+        assert_eq!(code, 0, "{system}: {checked}");
+    }
+}
+
+#[test]
+fn what_a_system_needs_and_does_not_get_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let there = folder.path().join("backups");
+    let output = ["--output", there.to_str().unwrap(), "--node", "n"];
+    let lacks = |source: &str, system: &str| {
+        let source = fixtures::path(source);
+        let args = ["export", source.to_str().unwrap(), "--dry-run", "--for", system];
+        let (told, code) = refloat(&[&args[..], &output].concat());
+        assert_eq!((code, &told["beside"]), (0, &Value::Null), "{system}");
+        told["lacks"].as_str().map(str::to_owned)
+    };
+    let told = lacks("etcdbrctl/small-3.5.30", "openshift").unwrap();
+    let resources = format!("{}/static_kuberesources_", there.display());
+    assert!(told.starts_with(&format!("cluster-restore.sh needs {resources}")), "{told}");
+    let told = lacks("etcdbrctl/small-3.5.30", "k3s").unwrap();
+    assert!(told.starts_with("K3s cannot restore it"), "{told}");
+    let truth = fixtures::truth("k3s/node-a.truth.json");
+    let told = lacks("k3s/node-a/server/db/snapshots/on-demand-node-a-1795224993", "rke2").unwrap();
+    assert!(
+        told.starts_with("RKE2 asks for the token") && told.contains(truth["token_hash"].as_str().unwrap()),
+        "{told}"
+    );
+    assert_eq!(lacks("openshift", "etcdbrctl"), None);
+}
+
+#[test]
+fn resources_that_are_damaged_do_not_go_along() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, there) = (folder.path().join("openshift"), folder.path().join("there"));
+    std::fs::create_dir(&source).unwrap();
+    let (snapshot, resources) = ("snapshot_2026-11-21_013642.db", "static_kuberesources_2026-11-21_013642.tar.gz");
+    let [whole, tar] = [snapshot, resources].map(|name| read(fixtures::path("openshift").join(name)));
+    std::fs::write(source.join(snapshot), whole).unwrap();
+    std::fs::write(source.join(resources), &tar[..tar.len() / 2]).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_refloat"));
+    let command = command.arg("export").arg(&source).args(["--for", "openshift", "--output"]).arg(&there);
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains(&format!("{resources} is damaged")), "{said}");
+    assert_eq!(output.status.code(), Some(4));
+    assert_eq!(std::fs::read_dir(&there).unwrap().count(), 0);
 }

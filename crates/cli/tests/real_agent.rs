@@ -8,6 +8,7 @@ mod running;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use running::{Running, refloat, succeed};
 use serde_json::Value;
@@ -180,6 +181,62 @@ fn whoever_is_killed_another_goes_on() {
     }
     let points = succeed(&["points", text(&agents.archive)]);
     assert!(!points.contains("hole"), "{points}");
+}
+
+/// Who is killed and started again with the same spool knows that the one before is gone. Anybody else has to wait.
+#[test]
+fn whoever_is_started_again_does_not_wait_for_its_own_right_to_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let (etcd, archive, page) = (etcd(Version::V36, folder.path()), folder.path().join("archive"), Port::reserve());
+    std::fs::create_dir(&archive).unwrap();
+    let (client, url) = (etcd.client(), etcd.client_url());
+    let path = |name: &str| folder.path().join(name);
+    let terms = ["--endpoints", &url, "--takeover", "1h", "--seal-after", "300ms"];
+    let (spool, dir, others) = (path("spool"), path("standalone"), path("spool-of-another"));
+    for command in [vec!["agent", text(&archive), "--spool", text(&spool)], vec!["standalone", "--dir", text(&dir)]] {
+        let args = [&command[..], &terms].concat();
+        for round in 0..3 {
+            let mut running = Running::start(&args, page.address(), &path("log"));
+            client.put("key", format!("{round}")).unwrap();
+            running.until_sealed(client.status().unwrap().revision);
+            running.kill();
+        }
+    }
+    let other = [&["agent", text(&archive), "--spool", text(&others)][..], &terms].concat();
+    let mut other = Running::start(&other, page.address(), &path("log"));
+    other.until("it stands by", |status| status["capture"]["state"] == "standing_by");
+}
+
+/// Whatever an agent is told, its environment may tell it. A flag goes before that, and that before a file.
+#[test]
+fn what_an_agent_is_told_by_its_environment_it_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let etcd = etcd(Version::V36, folder.path());
+    etcd.client().put("first", "one").unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let (archive, other, spool, page) = (path("archive"), path("other"), path("spool"), Port::reserve());
+    std::fs::create_dir(&archive).unwrap();
+    std::fs::create_dir(&other).unwrap();
+    let settings = format!("spool: {}\nname: of the file\nseal-after: 1h\n", path("unused").display());
+    std::fs::write(path("settings.yaml"), settings).unwrap();
+    let url = etcd.client_url();
+    let mut agent = Command::new(env!("CARGO_BIN_EXE_refloat"));
+    agent.args(["agent", "--seal-after", "300ms"]).envs([
+        ("REFLOAT_ARCHIVE", text(&archive)),
+        ("REFLOAT_ENDPOINTS", url.as_str()),
+        ("REFLOAT_SPOOL", text(&spool)),
+        ("REFLOAT_ALSO", text(&other)),
+        ("REFLOAT_NAME", "of the environment"),
+        ("REFLOAT_SEAL_AFTER", "1h"),
+        ("REFLOAT_SETTINGS", text(&path("settings.yaml"))),
+    ]);
+    let mut agent = Running::begin(&mut agent, page.address(), &path("log"));
+    etcd.client().put("second", "two").unwrap();
+    let status = agent.until_sealed(etcd.client().status().unwrap().revision);
+    assert_eq!(status["agent"]["name"], "of the environment");
+    assert_eq!(status["destinations"].as_array().unwrap().len(), 2, "{status:#}");
+    assert!(spool.exists() && !path("unused").exists());
+    assert!(agent.stop().success());
 }
 
 /// A member tells nothing of a watch that begins after its newest revision. All is in the archive nevertheless.

@@ -135,8 +135,10 @@ fn a_member_of_every_version_and_its_archive_are_well_and_nothing_is_changed() {
         ] {
             checks.iter().for_each(|check| found.require(area, check, "ok"));
         }
-        // Nobody follows, and nobody has drilled.
+        // Nobody follows since the backup, and nobody has drilled.
         found.require("archive", "writer", "warning");
+        let writer = found.checks.iter().find(|found| found["check"] == "writer").unwrap();
+        assert!(writer["seen"].as_str().unwrap().contains(" stopped "), "{writer}");
         found.require("archive", "drilled", "advice");
         found.require("etcd", "members", "advice");
         assert_eq!(files(&archive), before, "{version}");
@@ -178,6 +180,39 @@ fn an_archive_that_is_another_clusters_is_refused() {
     succeed(&["backup", text(&archive), "--endpoints", &one.client_url()]);
     let found = examine(&[text(&archive), "--endpoints", &other.client_url()]);
     found.require_broken("archive", "history", "--replaces");
+}
+
+#[test]
+fn every_destination_is_tried_and_one_that_another_cluster_has_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = archive_in(folder.path());
+    let [second, third] = ["second", "third"].map(|name| folder.path().join(name));
+    fs::create_dir(&second).unwrap();
+    fs::create_dir(&third).unwrap();
+    let (one, other) = (etcd(Version::V36, folder.path()), etcd(Version::V35, folder.path()));
+    one.client().put("one", "1").unwrap();
+    other.client().put("other", "2").unwrap();
+    let url = one.client_url();
+    succeed(&["backup", text(&archive), "--endpoints", &url]);
+    succeed(&["backup", text(&third), "--endpoints", &other.client_url()]);
+    let before = (files(&archive), files(&second), files(&third));
+
+    let found = examine(&[text(&archive), "--endpoints", &url, "--also", text(&second)]);
+    found.require_nothing_broken();
+    let of_second = |found: &&Value| found["subject"].as_str().is_some_and(|subject| subject.contains(text(&second)));
+    let checks: BTreeSet<&str> =
+        found.checks.iter().filter(of_second).map(|found| found["check"].as_str().unwrap()).collect();
+    for check in ["reach", "put", "list", "get", "upload", "delete", "open"] {
+        assert!(checks.contains(check), "{check} was not tried: {checks:?}");
+    }
+    let found = examine(&[text(&archive), "--also", text(&second), "--also", text(&third)]);
+    found.require_broken("archive", "whose", "no other cluster");
+    assert_eq!(found.broken().len(), 1, "{:?}", found.broken());
+    let found = examine(&[text(&archive), "--also", text(&folder.path().join("missing"))]);
+    found.require_broken("store", "settings", "");
+    assert!((files(&archive), files(&second), files(&third)) == before, "something was left there");
+    assert_eq!(refloat(&["doctor", text(&archive), "--also", text(&archive)]).status.code(), Some(2), "given twice");
+    assert_eq!(refloat(&["doctor", "--endpoints", &url, "--also", text(&second)]).status.code(), Some(2));
 }
 
 #[test]

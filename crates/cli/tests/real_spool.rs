@@ -18,6 +18,7 @@ use bucket::{BUCKET, Bucket};
 use rand::rngs::StdRng;
 use rand::{RngCore, SeedableRng};
 use running::Running;
+use serde_json::Value;
 use tempfile::TempDir;
 use testkit::{Client, Etcd, Member, Port, Version};
 use truth::truth;
@@ -163,6 +164,95 @@ fn an_agent_that_starts_while_the_store_is_away_captures_on_and_there_is_no_hole
         world.require(&[&before[..], &waiting, &hashes, &after].concat());
         assert!(agent.stop().success());
     }
+}
+
+/// Whether that is why nothing is captured while the store is away.
+fn is_why_nothing_is_captured(status: &Value, why: &str) -> bool {
+    let what = status["capture"]["trouble"]["what"].as_str().unwrap_or_default();
+    what.contains("meanwhile nothing is captured") && what.contains(why)
+}
+
+/// Of what came after the end of the spool etcd tells nothing any more.
+#[test]
+fn where_etcd_has_overtaken_the_spool_that_is_told_and_a_full_is_taken_when_the_store_is_back() {
+    for version in [Version::V35, Version::V36] {
+        let world = World::new(version);
+        world.client().put("lives on", "1").unwrap();
+        let mut agent = world.agent(&["--seal-after", "100ms"]);
+        let mut before = world.write(3);
+        agent.until_sealed(before[2].0);
+        // It begins with a full. What the spool ends with is a delta.
+        before.extend(world.write(2));
+        agent.until_sealed(before[4].0);
+        agent.kill();
+
+        world.bucket.is_away(true);
+        let untold = world.write(10);
+        world.client().compact(untold[9].0).unwrap();
+        let mut agent = world.agent(&["--seal-after", "100ms"]);
+        agent.until("it tells why it waits", |status| is_why_nothing_is_captured(status, "compacted away"));
+        assert_eq!(world.waiting(), [] as [PathBuf; 0]);
+
+        world.bucket.is_away(false);
+        let after = world.write(2);
+        agent.until_sealed(after[1].0);
+        world.require(&[&before[..], &after[1..]].concat());
+        assert!(agent.stop().success());
+    }
+}
+
+/// A full is not in the spool, so it does not tell where to go on.
+#[test]
+fn where_nothing_was_delivered_since_the_full_nothing_is_captured_before_the_store_is_back() {
+    let world = World::new(Version::V36);
+    let before = world.write(3);
+    let mut agent = world.agent(&["--seal-after", "100ms"]);
+    agent.until_sealed(before[2].0);
+    agent.kill();
+
+    world.bucket.is_away(true);
+    let untold = world.write(10);
+    let mut agent = world.agent(&["--seal-after", "100ms"]);
+    agent.until("it waits for the store", |status| status["capture"]["state"] == "waiting_for_store");
+    world.client().compact(untold[9].0).unwrap();
+    world.bucket.is_away(false);
+    let after = world.write(2);
+    agent.until_sealed(after[1].0);
+    world.require(&[&before[..], &after[1..]].concat());
+    assert!(agent.stop().success());
+}
+
+/// The cluster has become another while nobody looked, and the archive is not there to be compared with.
+#[test]
+fn where_the_spool_is_of_another_cluster_that_is_told_and_a_full_is_taken_when_the_store_is_back() {
+    let world = World::new(Version::V36);
+    let mut agent = world.agent(&["--seal-after", "100ms"]);
+    let mut before = world.write(3);
+    agent.until_sealed(before[2].0);
+    before.extend(world.write(2));
+    let lineage = agent.until_sealed(before[4].0)["recoverable"]["lineage"].clone();
+    agent.kill();
+
+    world.bucket.is_away(true);
+    let World { folder, bucket, etcd } = world;
+    let member = etcd.kill();
+    fs::remove_dir_all(member.data_dir()).unwrap();
+    let world = World { folder, bucket, etcd: member.start() };
+    world.write(2);
+    let mut agent = world.agent(&["--seal-after", "100ms"]);
+    agent.until("it tells why it waits", |status| is_why_nothing_is_captured(status, "restored, or replaced"));
+    assert_eq!(world.waiting(), [] as [PathBuf; 0]);
+
+    world.bucket.is_away(false);
+    // Past where the other one was.
+    let after = world.write(10);
+    let status = agent.until("the new one is followed", |status| {
+        let recoverable = &status["recoverable"];
+        recoverable["lineage"] != lineage && recoverable["revision"].as_i64() >= Some(after[9].0)
+    });
+    assert!(status["recoverable"]["lineage"].is_string(), "{status:#}");
+    world.require(&after[9..]);
+    assert!(agent.stop().success());
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod running;
 #[path = "desk/users.rs"]
 mod users;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -17,7 +18,7 @@ use std::thread;
 
 use running::{Running, refloat, succeed};
 use tempfile::TempDir;
-use testkit::{Authority, Etcd, Member, Port, Version};
+use testkit::{Authority, Client, Etcd, Member, MemberPorts, Port, Version};
 use users::{PASSWORD, with_users};
 
 fn text(path: &Path) -> &str {
@@ -203,16 +204,147 @@ fn require_ended(args: &[&str], code: i32, why: &str, remedy: &str) {
 #[test]
 fn where_another_has_the_port() {
     let desk = Desk::new();
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (free, page) = (Port::reserve(), Port::reserve());
-    let [taken, free] = [taken.local_addr().unwrap().port(), free.number()].map(|port| port.to_string());
-    let (dir, listen) = (desk.path("standalone"), page.address().to_string());
-    for (client_port, peer_port) in [(&taken, &free), (&free, &taken)] {
-        let ports = ["--client-port", client_port, "--peer-port", peer_port];
-        let args = [&["standalone", "--dir", text(&dir), "--listen", &listen][..], &ports].concat();
-        require_ended(&args, 7, &format!("port {taken} is not free"), "--client-port and --peer-port name others");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let free = [Port::reserve(), Port::reserve(), Port::reserve()];
+    let [one, two, page] = free.each_ref().map(|port| port.number().to_string());
+    let taken = listener.local_addr().unwrap().port().to_string();
+    let dir = desk.path("standalone");
+    for ([client_port, peer_port, page], busy, remedy) in [
+        ([&taken, &two, &page], &taken, "--client-port names another port"),
+        ([&one, &taken, &page], &taken, "--peer-port names another port"),
+        ([&one, &two, &taken], &taken, "--listen names another address"),
+        // One for two of them.
+        ([&one, &one, &page], &one, "--peer-port names another port"),
+        ([&page, &two, &page], &page, "--client-port names another port"),
+    ] {
+        let ports = ["--client-port", client_port, "--peer-port", peer_port, "--listen", &format!("127.0.0.1:{page}")];
+        let args = [&["standalone", "--dir", text(&dir)][..], &ports].concat();
+        require_ended(&args, 6, &format!("cannot listen on 127.0.0.1:{busy}"), remedy);
         assert!(!dir.exists(), "{ports:?} made a folder");
     }
+    let (listen, spool) = (format!("127.0.0.1:{taken}"), desk.path("spool"));
+    let args = ["agent", text(&desk.archive), "--listen", &listen, "--spool", text(&spool)];
+    require_ended(&args, 6, &format!("cannot listen on {listen}"), "--listen names another address");
+    assert!(!spool.exists());
+}
+
+/// Every file below `folder` but what a store keeps for itself, with what is in it.
+fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(next).unwrap().map(Result::unwrap) {
+            match entry.file_type().unwrap().is_dir() {
+                true if entry.file_name() == ".refloat" => {}
+                true => folders.push(entry.path()),
+                false => drop(found.insert(entry.path(), fs::read(entry.path()).unwrap())),
+            }
+        }
+    }
+    found
+}
+
+/// The archive at the desk, of an etcd that has nothing in common with any other.
+fn archive_of_another(desk: &Desk) {
+    let another = Member::new(Version::V36, desk.path("another")).without_fsync().start();
+    for at in 0..9 {
+        another.client().put(format!("another {at}"), "1").unwrap();
+    }
+    succeed(&["backup", text(&desk.archive), "--endpoints", &another.client_url()]);
+}
+
+/// An etcd of every version that `standalone` has begun is not started beside an archive of another cluster, however it ended.
+#[test]
+fn whose_archive_it_is_before_standalone_starts_its_etcd() {
+    for version in Version::ALL {
+        let desk = Desk::new();
+        archive_of_another(&desk);
+        let (dir, ports, page) = (desk.path("standalone"), MemberPorts::reserve(), Port::reserve());
+        let (program, listen) = (version.etcd(), page.address().to_string());
+        let numbers = [&ports.client, &ports.peer].map(|port| port.number().to_string());
+        let args = ["standalone", "--dir", text(&dir), "--etcd", text(&program), "--seal-after", "300ms"];
+        let args = [&args[..], &["--client-port", &numbers[0], "--peer-port", &numbers[1]]].concat();
+        let client = Client::new(ports.client.address(), ports.peer.address());
+        let start = || Running::start(&args, page.address(), &desk.path("log"));
+        let write = |running: &mut Running, value: &str| {
+            running.until("it can be written to", |_| client.put("key", value).is_ok());
+            running.until_sealed(client.status().unwrap().revision);
+        };
+        let mut running = start();
+        write(&mut running, "one");
+        assert!(running.stop().success());
+
+        let before = (contents(&dir.join("etcd")), contents(&desk.archive));
+        let with_anothers = [&args[..], &["--archive", text(&desk.archive), "--listen", &listen]].concat();
+        require_ended(&with_anothers, 6, "of another cluster", "--replaces");
+        assert!((contents(&dir.join("etcd")), contents(&desk.archive)) == before, "{version}: something was touched");
+
+        // With its own, and with what it is told to take the place of, it goes on.
+        let mut running = start();
+        write(&mut running, "two");
+        assert!(running.stop().success());
+        let replacing = [&args[..], &["--archive", text(&desk.archive), "--replaces"]].concat();
+        let mut running = Running::start(&replacing, page.address(), &desk.path("log"));
+        write(&mut running, "three");
+        assert!(running.stop().success());
+        assert_eq!(succeed(&["get", text(&desk.archive), "key"]).trim(), "three");
+    }
+}
+
+/// The same of a member that `refloat wrap` would start, also when it runs already.
+#[test]
+fn whose_archive_it_is_before_a_member_is_prepared() {
+    let desk = Desk::new();
+    archive_of_another(&desk);
+    let etcd = etcd(Version::V36, &desk);
+    for at in 0..9 {
+        etcd.client().put(format!("here {at}"), "1").unwrap();
+    }
+    let (url, peer, own) = (etcd.client_url(), etcd.member().peer_url(), desk.path("own"));
+    fs::create_dir(&own).unwrap();
+    succeed(&["backup", text(&own), "--endpoints", &url]);
+    let config = desk.path("etcd.yaml");
+    let told = format!(
+        "data-dir: {}\nlisten-client-urls: {url}\nlisten-peer-urls: {peer}\ninitial-cluster: m-0={peer}\n\
+         initial-cluster-state: new\nadvertise-client-urls:\n  m-0: [{url}]\ninitial-advertise-peer-urls:\n  m-0: [{peer}]\n",
+        desk.path("etcd").display()
+    );
+    fs::write(&config, told).unwrap();
+    let (page, spool) = (Port::reserve(), desk.path("spool"));
+    let beside = ["--etcd-config", text(&config), "--member", "m-0", "--endpoints", &url, "--spool", text(&spool)];
+    let with = |archive| [&["agent", archive][..], &beside].concat();
+    let listen = page.address().to_string();
+    let with_anothers = [&with(text(&desk.archive))[..], &["--listen", &listen]].concat();
+
+    let before = contents(&desk.archive);
+    require_ended(&with_anothers, 6, "of another cluster", "--replaces");
+    let stopped = etcd.stop();
+    let data = contents(&desk.path("etcd"));
+    require_ended(&with_anothers, 6, "of another cluster", "--replaces");
+    assert!(contents(&desk.archive) == before && contents(&desk.path("etcd")) == data, "something was touched");
+
+    let mut agent = Running::start(&with(text(&own)), page.address(), &desk.path("log"));
+    agent.until("it waits for its etcd", |status| status["capture"]["state"] == "waiting_for_etcd");
+    let etcd = stopped.start();
+    etcd.client().put("here 1", "2").unwrap();
+    agent.until_sealed(etcd.client().status().unwrap().revision);
+    assert!(agent.stop().success());
+}
+
+#[test]
+fn where_another_etcd_has_the_data_directory() {
+    let desk = Desk::new();
+    let (dir, ports, page) = (desk.path("standalone"), MemberPorts::reserve(), Port::reserve());
+    fs::create_dir(&dir).unwrap();
+    let etcd = Member::new(Version::V36, dir.join("etcd")).without_fsync().start();
+    etcd.client().put("here", "1").unwrap();
+    let numbers = [&ports.client, &ports.peer].map(|port| port.number().to_string());
+    let (program, listen) = (Version::V36.etcd(), page.address().to_string());
+    let args = ["standalone", "--dir", text(&dir), "--etcd", text(&program), "--listen", &listen];
+    let args = [&args[..], &["--client-port", &numbers[0], "--peer-port", &numbers[1]]].concat();
+    require_ended(&args, 6, "another process holds the data directory", "stop the etcd that runs on it");
+    assert!(!dir.join("archive").exists() && !dir.join("spool").exists(), "something was made");
+    assert_eq!(etcd.client().get("here").unwrap().unwrap().value, b"1");
 }
 
 #[test]

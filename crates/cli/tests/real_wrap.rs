@@ -8,6 +8,8 @@ mod scripted_agent;
 mod wrapped;
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 
 use rustix::process::Signal;
 use testkit::Version;
@@ -294,6 +296,25 @@ fn an_agent_that_comes_late_goes_away_or_talks_nonsense_is_waited_for() {
     for words in ["whoever answers there is no agent", "502", "the agent gives no configuration"] {
         assert!(log.contains(words), "{words} is not in\n{log}");
     }
+}
+
+#[test]
+fn who_ordered_a_stop_before_etcd_ran_meant_another_one() {
+    let place = Place::new();
+    let config = place.config();
+    let agent = ScriptedAgent::later();
+    let flags = ["--allow-unauthenticated", "--agent", &agent.port.url()];
+    let mut wrap = place.wrap(&flags, &[Version::V36.etcd().display().to_string()]);
+    let log = place.path("log");
+    wrap.until("it says that it waits", || fs::read_to_string(&log).unwrap().contains("waiting for the agent"));
+    let mut order = TcpStream::connect(place.own.address()).unwrap();
+    order.write_all(b"POST /stop HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 0\r\n\r\n").unwrap();
+    agent.listen(move |path, _| if path == "/config" { text(&config) } else { text("Successful") });
+    let mut answer = Vec::new();
+    let hung_up = order.read_to_end(&mut answer).is_err() || answer.is_empty();
+    assert!(hung_up, "{}", String::from_utf8_lossy(&answer));
+    place.until_readyz(&mut wrap, 200);
+    assert!(!wrap.log().contains("asked to stop"), "{}", wrap.log());
 }
 
 #[test]

@@ -104,6 +104,7 @@ impl DataDir {
             Err(_) => Err(ReplayError::NoLog),
         };
         let (ahead, database) = match caught_up {
+            Ok(_) if check::are_strangers(&findings, database.tables()) => (Err(ReplayError::Stranger), database),
             Ok(CaughtUp { database, applied, entries, uncommitted, lost_passwords, in_doubt }) => {
                 (Ok(Ahead { applied, entries, uncommitted, lost_passwords, in_doubt }), database)
             }

@@ -177,7 +177,7 @@ impl Database {
         Some(last.to).filter(|&to| to < RevisionRange::ALL.to)
     }
 
-    /// The record called `at`, if there is one. Reads a handful of pages of a file, or all of what is kept elsewhere.
+    /// The record called `at`, if there is one. Reads a page of each level of a file, or of an archive all of a layer.
     pub fn record(&self, at: RevKey) -> Result<Option<Vec<u8>>, Error> {
         for layer in &self.layers {
             if let Some(found) = layer.get(at)? {

@@ -1,9 +1,10 @@
 //! What there is to know of a database at a glance: what `inspect` shows.
 //!
 //! One pass backwards for what the records say, remembering the keys it came by (20 to 39 bytes per key, see
-//! [`crate::fingerprint`]), and one over the pages for how they are used.
+//! [`crate::fingerprint`]) and the leases that live ones hang on (9 to 18 bytes each), and one over the
+//! pages for how they are used.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use bolt_file::check::check;
@@ -23,8 +24,11 @@ use bolt_file::BoltFile;
 pub struct Facts {
     /// The minor version of etcd that the tables look like, as `3.5`.
     pub etcd_version: String,
-    /// The current revision.
+    /// The revision that was looked at. What the key space holds is as of that; all else is as it is now, for of earlier
+    /// revisions nothing else is kept.
     pub revision: Revision,
+    /// The current revision.
+    pub newest: Revision,
     /// Where history begins, if there ever was a compaction.
     pub compact_revision: Option<Revision>,
     /// The revision of a compaction that was begun and has not finished.
@@ -48,6 +52,8 @@ pub struct KeySpaceFacts {
     pub live_keys: u64,
     /// Those of them that hang on a lease.
     pub attached_keys: u64,
+    /// The leases that they hang on.
+    pub named_leases: u64,
     /// Where keys and bytes are, the prefixes with most bytes first. See [`prefix_of`].
     pub prefixes: Vec<PrefixFacts>,
 }
@@ -102,17 +108,19 @@ pub struct SizeFacts {
 }
 
 impl Facts {
-    /// The facts of `database`.
-    pub fn of(database: &Database) -> Result<Self, ViewError> {
-        let Horizon { compact, current } = Horizon::of(database)?;
+    /// The facts of `database` as it was at revision `at`, or as it is.
+    pub fn of(database: &Database, at: Option<Revision>) -> Result<Self, ViewError> {
+        let horizon = Horizon::of(database)?;
+        let (revision, compact) = (horizon.at(at)?, horizon.compact);
         let tables = database.tables();
         let scheduled = tables.scheduled_compaction()?;
         Ok(Self {
             etcd_version: version_of(tables),
-            revision: current,
+            revision,
+            newest: horizon.current,
             compact_revision: compact,
             pending_compaction: scheduled.filter(|_| scheduled > tables.finished_compaction().ok().flatten()),
-            key_space: KeySpaceFacts::of(database)?,
+            key_space: KeySpaceFacts::of(database, at.map_or(RevisionRange::ALL, RevisionRange::up_to))?,
             tables: TableFacts::of(tables),
             sizes: database.file().map(SizeFacts::of).transpose()?,
         })
@@ -168,18 +176,18 @@ fn minor(version: &str) -> Option<u32> {
 }
 
 impl KeySpaceFacts {
-    /// The facts of the key space of `database`.
-    pub fn of(database: &Database) -> Result<Self, Error> {
+    /// The facts of what the key space of `database` has of the revisions `range`, from its first on.
+    pub fn of(database: &Database, range: RevisionRange) -> Result<Self, Error> {
         let prints = Fingerprinter::default();
         let mut seen = KeySet::default();
         let mut prefixes = Prefixes::default();
+        let mut leases = HashSet::new();
         let mut facts = Self::default();
         let step = |batch: &mut Batch<RecordFacts>, record: Record<'_>| {
             let found = record.key_value()?;
-            let is_attached = found.lease != LeaseId::default();
             let bytes = record.at.encode().len() + record.value.len();
-            let fact =
-                RecordFacts { print: prints.of(found.key), is_deletion: record.at.tombstone, is_attached, bytes };
+            let (print, lease) = (prints.of(found.key), found.lease);
+            let fact = RecordFacts { print, is_deletion: record.at.tombstone, lease, bytes };
             // The empty key is no key, only what raises a revision.
             Ok(if found.key.is_empty() { Next::More } else { batch.push(fact, prefix_of(found.key)) })
         };
@@ -189,7 +197,10 @@ impl KeySpaceFacts {
                 facts.records += 1;
                 facts.tombstones += u64::from(record.is_deletion);
                 facts.live_keys += u64::from(is_live);
-                facts.attached_keys += u64::from(is_live && record.is_attached);
+                if is_live && record.lease != LeaseId::default() {
+                    facts.attached_keys += 1;
+                    leases.insert(record.lease);
+                }
                 let below = prefixes.get(prefix);
                 below.records += 1;
                 below.live_keys += u64::from(is_live);
@@ -197,15 +208,15 @@ impl KeySpaceFacts {
             }
             Ok::<_, Error>(ControlFlow::Continue(()))
         };
-        database.scan(RevisionRange::ALL, Direction::Backwards, step, take)?;
-        Ok(Self { prefixes: prefixes.into_sorted(), ..facts })
+        database.scan(range, Direction::Backwards, step, take)?;
+        Ok(Self { named_leases: leases.len() as u64, prefixes: prefixes.into_sorted(), ..facts })
     }
 }
 
 struct RecordFacts {
     print: Fingerprint,
     is_deletion: bool,
-    is_attached: bool,
+    lease: LeaseId,
     bytes: usize,
 }
 

@@ -104,7 +104,7 @@ impl Layer {
         match &self.origin {
             _ if !self.revisions.has(at) => Ok(None),
             Origin::File(key) => Ok(key.get(&at.encode())?),
-            Origin::Elsewhere(records) => get_from(&**records, at),
+            Origin::Elsewhere(records) => records.find(at),
         }
     }
 
@@ -135,18 +135,6 @@ fn last_up_to(key: &Bucket, last: Revision) -> Result<Option<RevKey>, Error> {
         false => cursor.last()?,
     };
     found.map(|entry| parse_key(require_pair(entry)?.key)).transpose()
-}
-
-fn get_from(records: &dyn Records, wanted: RevKey) -> Result<Option<Vec<u8>>, Error> {
-    let mut found = None;
-    let mut look = |at, value: &[u8]| {
-        if at == wanted {
-            found = Some(value.to_vec());
-        }
-        Ok(if at < wanted { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
-    };
-    records.read(Direction::Forwards, &mut look)?;
-    Ok(found)
 }
 
 /// Spans that a worker takes at once, at the most: more at once cost less waiting for each other.

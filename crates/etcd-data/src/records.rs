@@ -29,12 +29,25 @@ pub trait Records: Send + Sync {
         self.read(Direction::Backwards, &mut stop)?;
         Ok(last)
     }
+
+    /// The value of the record called `at`, if it is there.
+    fn find(&self, at: RevKey) -> Result<Option<Vec<u8>>, Error> {
+        let mut found = None;
+        let mut look = |found_at: RevKey, value: &[u8]| {
+            if found_at == at {
+                found = Some(value.to_vec());
+            }
+            Ok(if found_at < at { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        };
+        self.read(Direction::Forwards, &mut look)?;
+        Ok(found)
+    }
 }
 
 /// What records are shown to.
 pub type Visit<'a> = dyn FnMut(RevKey, &[u8]) -> Result<ControlFlow<()>, Error> + 'a;
 
-/// A record that only the log has.
+/// A record that is kept in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TailRecord {
     /// Its key.
@@ -43,7 +56,7 @@ pub struct TailRecord {
     pub value: Vec<u8>,
 }
 
-/// What only the log has: few records, in memory.
+/// Few records, in memory.
 impl Records for Vec<TailRecord> {
     fn read(&self, direction: Direction, visit: &mut Visit<'_>) -> Result<(), Error> {
         for index in direction.places(self.len()) {

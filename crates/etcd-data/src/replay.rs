@@ -15,6 +15,7 @@
 //!
 //! - [`interest`]: the keys that entries touch
 //! - [`pending`]: which entries count
+//! - `tail`: the records that they add, whose values stay in the log
 //! - `store`: keys and revisions; `txn`, `lease`, `auth`, `cluster`, `alarm`: the requests; `permission`: whose they may be
 
 pub mod catch_up;
@@ -27,29 +28,33 @@ mod cluster;
 mod lease;
 mod permission;
 mod store;
+mod tail;
 mod txn;
+
+use std::sync::Arc;
 
 use prost::Message;
 
 pub use catch_up::{CaughtUp, catch_up};
 pub use interest::{Interest, Rows, Sighting};
 pub use pending::{Pending, conf_state_at};
+pub use tail::Tail;
 
+use crate::database::Database;
 use crate::raft::{ConfChange, ConfState, Entry, EntryKind};
-use crate::records::TailRecord;
 use crate::request::{Command, Request};
 use crate::revision::Revision;
 use crate::tables::{TableFault, Tables};
-use crate::wal::{Finding, WalError};
+use crate::wal::{Finding, WalError, each};
 
 use permission::{Asker, Permissions};
 use store::Store;
+use tail::Values;
 
 /// What a log makes of a database.
-#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replayed {
     /// The records that come after all in the database, in order.
-    pub records: Vec<TailRecord>,
+    pub records: Tail,
     /// The tables as they are then.
     pub tables: Tables,
     /// The revision of the store then.
@@ -99,6 +104,9 @@ pub enum ReplayError {
         /// The last entry of the log.
         last: u64,
     },
+    /// The log is another's.
+    #[error("the write-ahead log is of a member that the database does not know")]
+    Stranger,
     /// An entry cannot be understood.
     #[error("entry {index} of the write-ahead log cannot be understood")]
     Entry {
@@ -137,20 +145,22 @@ impl ReplayError {
     }
 }
 
-/// Applies `pending` to the database that has `tables`, whose last record is of revision `last`, and in which `rows`
-/// were found.
-pub fn replay(tables: Tables, last: Revision, rows: Rows, pending: Pending) -> Result<Replayed, ReplayError> {
-    let mut member = Member::new(tables, last, rows, pending.conf_state)?;
-    let applied = pending.entries.last().map(|entry| (entry.index, entry.term));
-    for entry in pending.entries {
-        member.apply(entry)?;
+/// Applies `pending` to `database`, in which `rows` were found.
+pub fn replay(database: &Database, rows: Rows, pending: Pending) -> Result<Replayed, ReplayError> {
+    let values = Values::new(Arc::clone(&pending.entries), database);
+    let mut member = Member::new(database, rows, values, pending.conf_state)?;
+    let mut applied = None;
+    for (number, entry) in each(&*pending.entries).enumerate() {
+        let entry = entry?;
+        applied = Some((entry.index, entry.term));
+        member.apply(number, entry)?;
     }
     if let Some((index, term)) = applied {
         member.mark_applied(index, term)?;
     }
     Ok(Replayed {
         revision: Revision(member.store.revision()),
-        records: member.store.into_records(),
+        records: member.store.into_tail(),
         tables: member.tables,
         uncommitted: pending.uncommitted,
         lost_passwords: member.lost_passwords,
@@ -183,6 +193,8 @@ enum Stop {
     RevisionOverflow,
     /// The records are too large together.
     TooMuch,
+    /// A value that is compared cannot be read.
+    Data(crate::Error),
 }
 
 impl From<TableFault> for Stop {
@@ -192,18 +204,22 @@ impl From<TableFault> for Stop {
 }
 
 impl Member {
-    fn new(tables: Tables, last: Revision, rows: Rows, conf_state: ConfState) -> Result<Member, ReplayError> {
+    fn new(database: &Database, rows: Rows, values: Values, conf_state: ConfState) -> Result<Member, ReplayError> {
+        let tables = database.tables().clone();
+        let last = database.last_record()?.map_or(Revision::FIRST, |last| last.main);
         let compacted = tables.compact_revision()?;
         let revision = last.max(Revision::FIRST).max(compacted.unwrap_or_default());
-        let store = Store::new(revision.0, compacted.map_or(-1, |revision| revision.0), rows, &tables);
+        let store = Store::new(revision.0, compacted.map_or(-1, |revision| revision.0), rows, values, &tables);
         let permissions = Permissions::of(&tables)?;
         let (lost_passwords, in_doubt) = (Vec::new(), Vec::new());
         Ok(Member { tables, permissions, store, conf_state, lost_passwords, in_doubt, index: 0 })
     }
 
-    fn apply(&mut self, entry: Entry) -> Result<(), ReplayError> {
+    /// Applies the entry that `number` others come before.
+    fn apply(&mut self, number: usize, entry: Entry) -> Result<(), ReplayError> {
         let index = entry.index;
         self.index = index;
+        self.store.begin(number, entry.data.clone());
         let carried_out = if entry.kind == EntryKind::ConfChange as i32 {
             let change = ConfChange::decode(entry.data).map_err(|_| ReplayError::Entry { index })?;
             self.change_members(&change)
@@ -219,6 +235,7 @@ impl Member {
             Err(Stop::Table(fault)) => Err(ReplayError::Table(fault)),
             Err(Stop::Entry) => Err(ReplayError::Entry { index }),
             Err(Stop::RevisionOverflow) => Err(ReplayError::RevisionOverflow),
+            Err(Stop::Data(error)) => Err(ReplayError::Database(error)),
             Err(Stop::TooMuch) => Err(ReplayError::TooMuch { index, limit: store::MAX_RECORD_BYTES }),
         }
     }

@@ -35,6 +35,7 @@ use std::path::{Path, PathBuf};
 use self::build::{Built, build, no_space_for};
 use self::destination::{Destination, Existing, Unit, WalPlace};
 use self::disk::{Disk, RealDisk};
+use self::member_dir::sync_dir;
 use self::publish::{publish, settle};
 use self::staging::{Staging, folder_for};
 use crate::database::Database;
@@ -158,10 +159,21 @@ impl Site {
 
 fn open_staging(disk: &dyn Disk, target: &Path) -> Result<Staging, RestoreError> {
     if let Some(parent) = target.parent() {
-        let io_error = |source| RestoreError::Io { action: "making", path: parent.into(), source };
-        std::fs::create_dir_all(parent).map_err(io_error)?;
+        make_folders(disk, parent)?;
     }
     Staging::open(disk, target)
+}
+
+/// Makes `folder`, and what is above it, where that is missing. Returns when it would survive a crash.
+fn make_folders(disk: &dyn Disk, folder: &Path) -> Result<(), RestoreError> {
+    let Some(above) = folder.parent().filter(|_| !folder.is_dir()) else { return Ok(()) };
+    make_folders(disk, above)?;
+    match std::fs::create_dir(folder) {
+        // Another run was quicker.
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && folder.is_dir() => {}
+        made => made.map_err(|source| RestoreError::Io { action: "making", path: folder.into(), source })?,
+    }
+    sync_dir(disk, above)
 }
 
 pub(crate) fn settle_leftovers_on(disk: &dyn Disk, data_dir: &Path) -> Result<(), RestoreError> {

@@ -10,16 +10,19 @@
 //! - [`segment`]: the files and their names
 //! - [`record`]: frames and records
 //! - [`decoder`]: the records of one segment, and what can be wrong with them
+//! - `entries`: where entries are, and reading them again
 //! - [`log`]: all segments as one log
 //! - [`fresh`]: writing the log of a member that begins
 
 pub mod decoder;
+mod entries;
 pub mod finding;
 pub mod fresh;
 pub mod log;
 pub mod record;
 pub mod segment;
 
+pub(crate) use entries::{Entries, each};
 pub use finding::{Fault, Finding, Place};
 pub use fresh::fresh_log;
 pub use log::{Log, Tail, read_segment};

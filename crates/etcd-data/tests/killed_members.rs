@@ -5,10 +5,14 @@
 mod truth;
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use etcd_data::Kind;
 use etcd_data::bolt_file::BoltFile;
 use etcd_data::database::Database;
+use etcd_data::hash::hash_kv;
 use etcd_data::replay::{CaughtUp, catch_up};
 use etcd_data::wal::Log;
 use serde_json::Value;
@@ -16,7 +20,7 @@ use testkit::fixtures::{DATA_DIRS, data_dir, data_dir_truth, points};
 use truth::{live_keys, require_point};
 
 fn open(data_dir: &Path) -> (Database, CaughtUp) {
-    let file = std::fs::File::open(data_dir.join("member/snap/db")).unwrap();
+    let file = File::open(data_dir.join("member/snap/db")).unwrap();
     let database = Database::open(BoltFile::open(std::sync::Arc::new(file)).unwrap()).unwrap();
     let log = Log::open(&data_dir.join("member/wal")).unwrap();
     (database.clone(), catch_up(database, &log, &[]).unwrap())
@@ -42,6 +46,19 @@ fn a_stopped_member_is_what_its_etcd_came_up_with() {
             assert!(caught_up.entries > 1000, "{name}: {}", caught_up.entries);
         }
     }
+}
+
+#[test]
+fn a_log_that_is_written_over_after_it_was_applied_is_noticed() {
+    let dir = data_dir("3.5.30-killed");
+    let (_, CaughtUp { database, .. }) = open(dir.path());
+    let wal = dir.path().join("member/wal");
+    let end = Log::open(&wal).unwrap().end;
+    let segment = File::options().write(true).open(wal.join(end.segment.to_string())).unwrap();
+    // Values stay in the log, and of those that were there some are no more.
+    segment.write_all_at(&[0xff; 4096], end.offset - 8192).unwrap();
+    let error = hash_kv(&database, None, None).unwrap_err();
+    assert_eq!(error.kind(), Kind::Conflict, "{error}");
 }
 
 #[test]

@@ -156,7 +156,7 @@ impl World {
     }
 
     fn compare_facts(&self, database: &Database, status: &judges::SnapshotStatus) {
-        let facts = Facts::of(database).unwrap();
+        let facts = Facts::of(database, None).unwrap();
         assert_eq!((facts.revision.0, facts.compact_revision), (self.model.current, self.model.compact.map(Revision)));
         assert_eq!(facts.key_space.records, self.model.records.len() as u64);
         assert_eq!(facts.key_space.live_keys, self.client.all(0).unwrap().len() as u64);

@@ -48,7 +48,7 @@ impl Member {
     pub async fn members(&self, word: Word) -> Result<Members, RpcError> {
         let question = MemberListRequest { linearizable: word == Word::Majority };
         let answer = self
-            .ask("listing the members", question, |channel, request| async move {
+            .ask_openly("listing the members", question, |channel, request| async move {
                 cluster(channel).member_list(request).await
             })
             .await?;

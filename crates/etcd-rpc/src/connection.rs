@@ -5,7 +5,7 @@ mod greeting;
 mod halves;
 
 use std::io::ErrorKind;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::Uri;
@@ -40,9 +40,17 @@ trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// Why the connection is not there, from when it breaks until a server has spoken again.
+/// What is known of the connection.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Trouble(Arc<Mutex<Option<Fault>>>);
+pub(crate) struct Trouble(Arc<Mutex<Known>>);
+
+#[derive(Debug, Default)]
+struct Known {
+    /// Why it is not there, from when it breaks until a server has spoken again.
+    why: Option<Fault>,
+    /// On how many a server has spoken.
+    connections: u64,
+}
 
 /// How a connection to one member is made.
 #[derive(Debug)]
@@ -123,16 +131,27 @@ impl Dialer {
 impl Trouble {
     /// The connection is not there because of `fault`.
     fn note(&self, fault: Fault) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(fault);
+        self.known().why = Some(fault);
     }
 
-    /// The server has spoken.
+    /// The server has spoken for the first time on a connection.
     fn is_over(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let mut known = self.known();
+        known.why = None;
+        known.connections += 1;
     }
 
     /// Why the connection is not there, if that is known.
     pub(crate) fn what(&self) -> Option<Fault> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.known().why.clone()
+    }
+
+    /// On how many connections a server has spoken so far.
+    pub(crate) fn connections(&self) -> u64 {
+        self.known().connections
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -2,6 +2,9 @@
 //!
 //! A simple token is lost when the member restarts or when nobody used it for five minutes; any token is void once users or
 //! roles have changed. One caller at a time asks for a new one, the others wait for that.
+//!
+//! A token is shown on the connection on which it was got, and on no later one. Who answers there may have been restored
+//! meanwhile: etcd holds whoever shows it a token of a later index of raft until it has applied that, which may be never.
 
 use tokio::sync::Mutex;
 use tonic::metadata::{Ascii, MetadataValue};
@@ -9,6 +12,8 @@ use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
 use crate::access::Login;
+use crate::connection::Trouble;
+use crate::fault::Fault;
 use crate::proto::etcdserverpb::AuthenticateRequest;
 use crate::proto::etcdserverpb::auth_client::AuthClient;
 
@@ -18,18 +23,22 @@ pub(crate) struct Pass {
     token: Option<MetadataValue<Ascii>>,
     /// Which it is, so that of two who were refused with it only the first asks for the next.
     number: u64,
+    /// The connection on which it was got.
+    connection: u64,
 }
 
 /// The pass that is used now.
 #[derive(Debug)]
 pub(crate) struct Passes {
     login: Option<Login>,
+    line: Trouble,
     newest: Mutex<Option<Pass>>,
 }
 
 impl Passes {
-    pub(crate) fn of(login: Option<Login>) -> Self {
-        Self { login, newest: Mutex::new(None) }
+    /// Those of `login` on the connection that `line` tells of.
+    pub(crate) fn of(login: Option<Login>, line: Trouble) -> Self {
+        Self { login, line, newest: Mutex::new(None) }
     }
 
     /// Whether asking for another pass makes sense.
@@ -50,11 +59,13 @@ impl Passes {
     async fn other_than(&self, refused: Option<u64>, channel: &Channel) -> Result<Pass, Status> {
         let Some(login) = &self.login else { return Ok(Pass::default()) };
         let mut newest = self.newest.lock().await;
-        if let Some(pass) = newest.as_ref().filter(|pass| Some(pass.number) != refused) {
+        let is_good = |pass: &&Pass| Some(pass.number) != refused && pass.connection == self.line.connections();
+        if let Some(pass) = newest.as_ref().filter(is_good) {
             return Ok(pass.clone());
         }
         let number = newest.as_ref().map_or(0, |pass| pass.number) + 1;
-        Ok(newest.insert(Pass { token: authenticate(login, channel).await?, number }).clone())
+        let token = authenticate(login, channel).await?;
+        Ok(newest.insert(Pass { token, number, connection: self.line.connections() }).clone())
     }
 }
 
@@ -63,6 +74,17 @@ impl Pass {
     pub(crate) fn show<T>(&self, request: &mut Request<T>) {
         if let Some(token) = &self.token {
             request.metadata_mut().insert("token", token.clone());
+        }
+    }
+
+    /// Whether another pass may be let in where this one was not.
+    pub(crate) fn is_refused_by(&self, fault: &Fault) -> bool {
+        match fault {
+            Fault::LoginNeeded => true,
+            // Without a token we are whom our certificate names, and that may be nobody: newer servers say that there is no
+            // such user.
+            Fault::Denied | Fault::NotFound { .. } => self.token.is_none(),
+            _ => false,
         }
     }
 }

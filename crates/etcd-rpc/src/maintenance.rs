@@ -77,7 +77,7 @@ impl Member {
     /// What the member says about itself.
     pub async fn status(&self) -> Result<Status, RpcError> {
         let answer = self
-            .ask("reading the status", StatusRequest {}, |channel, request| async move {
+            .ask_openly("reading the status", StatusRequest {}, |channel, request| async move {
                 maintenance(channel).status(request).await
             })
             .await?;

@@ -41,7 +41,7 @@ impl Member {
     /// Outside a runtime of tokio.
     pub fn new(endpoint: Endpoint, access: &Access) -> Self {
         let (channel, trouble) = connection::channel(&endpoint, access);
-        let (deadlines, passes) = (access.deadlines, Passes::of(access.login.clone()));
+        let (deadlines, passes) = (access.deadlines, Passes::of(access.login.clone(), trouble.clone()));
         Self { shared: Arc::new(Shared { endpoint, deadlines, channel, trouble, passes }) }
     }
 
@@ -68,6 +68,31 @@ impl Member {
         self.call(action, self.deadlines().answer, question, send).await
     }
 
+    /// Asks what most servers tell anybody. We log in only if that is asked for: without a quorum nobody can, and with a
+    /// learner nobody ever can.
+    pub(crate) async fn ask_openly<Q, A, F>(
+        &self,
+        action: &'static str,
+        question: Q,
+        send: impl Fn(Channel, Request<Q>) -> F,
+    ) -> Result<A, RpcError>
+    where
+        Q: Clone,
+        F: Future<Output = Result<Response<A>, Status>>,
+    {
+        let asking = async {
+            let nobody = Pass::default();
+            let answered = self.once(&nobody, question.clone(), &send).await;
+            match answered {
+                Err(fault) if self.has_a_login() && nobody.is_refused_by(&fault) => {
+                    self.with_a_pass(question, send).await
+                }
+                answered => answered,
+            }
+        };
+        self.in_time(action, self.deadlines().answer, asking).await
+    }
+
     /// Asks for something that takes `within` at most.
     pub(crate) async fn call<Q, A, F>(
         &self,
@@ -80,7 +105,16 @@ impl Member {
         Q: Clone,
         F: Future<Output = Result<Response<A>, Status>>,
     {
-        let answered = timeout(within, self.with_a_pass(question, send)).await;
+        self.in_time(action, within, self.with_a_pass(question, send)).await
+    }
+
+    async fn in_time<A>(
+        &self,
+        action: &'static str,
+        within: Duration,
+        asking: impl Future<Output = Result<A, Fault>>,
+    ) -> Result<A, RpcError> {
+        let answered = timeout(within, asking).await;
         answered.unwrap_or(Err(Fault::Deadline { after: within })).map_err(|fault| self.error(action, fault))
     }
 
@@ -91,18 +125,30 @@ impl Member {
         F: Future<Output = Result<Response<A>, Status>>,
     {
         let pass = self.pass().await?;
-        let once = async |pass: &Pass, question| {
-            let mut request = Request::new(question);
-            pass.show(&mut request);
-            let answer = send(self.shared.channel.clone(), request).await;
-            answer.map(Response::into_inner).map_err(|status| self.fault(&status))
-        };
-        match once(&pass, question.clone()).await {
-            Err(Fault::LoginNeeded) if self.shared.passes.are_given() => {
-                once(&self.pass_instead_of(&pass).await?, question).await
+        let answered = self.once(&pass, question.clone(), &send).await;
+        match answered {
+            Err(fault) if self.has_a_login() && pass.is_refused_by(&fault) => {
+                let pass = self.pass_instead_of(&pass).await?;
+                self.once(&pass, question, &send).await
             }
             answered => answered,
         }
+    }
+
+    /// Sends `question` with `pass`.
+    async fn once<Q, A, F>(
+        &self,
+        pass: &Pass,
+        question: Q,
+        send: &impl Fn(Channel, Request<Q>) -> F,
+    ) -> Result<A, Fault>
+    where
+        F: Future<Output = Result<Response<A>, Status>>,
+    {
+        let mut request = Request::new(question);
+        pass.show(&mut request);
+        let answer = send(self.channel(), request).await;
+        answer.map(Response::into_inner).map_err(|status| self.fault(&status))
     }
 
     pub(crate) async fn pass(&self) -> Result<Pass, Fault> {

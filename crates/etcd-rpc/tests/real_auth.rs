@@ -2,13 +2,22 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
 
-use etcd_rpc::{Access, Event, Fault, Login, May, Member, PutRequest};
-use testkit::{Etcd, Version};
+use std::fs;
+use std::path::Path;
 
-/// A server that asks for users: `root`, and `reader` who may read what begins with `r`.
+use etcd_rpc::{Access, Event, Fault, Login, May, Member, PutRequest, Status, Tls, Word};
+use testkit::{Authority, Etcd, MemberPorts, Port, Version};
+
+/// A server that asks for users.
 async fn with_users(version: Version) -> (tempfile::TempDir, Etcd) {
     let folder = tempfile::tempdir().unwrap();
     let etcd = testkit::Member::new(version, folder.path().join("data")).without_fsync().start();
+    ask_for_users(&etcd, version).await;
+    (folder, etcd)
+}
+
+/// From now on it asks for users: `root`, and `reader` who may read what begins with `r`.
+async fn ask_for_users(etcd: &Etcd, version: Version) {
     let member = Member::new(etcd.client_url().parse().unwrap(), &Access::default());
     match member.auth_status().await {
         Ok(status) => assert!(!status.is_enabled),
@@ -26,7 +35,6 @@ async fn with_users(version: Version) -> (tempfile::TempDir, Etcd) {
     }
     member.grant_permission("reader", May::Read, "r", "s").await.unwrap();
     member.enable_auth().await.unwrap();
-    (folder, etcd)
 }
 
 fn as_user(etcd: &Etcd, user: &str, password: &str) -> Member {
@@ -112,6 +120,100 @@ async fn a_token_that_the_server_has_forgotten_is_got_anew() {
         // A change of users makes every token old.
         root.add_user("late", "comer").await.unwrap();
         root.put(put("g")).await.unwrap();
+    }
+}
+
+/// Who shows it a token of a later index of raft is held by etcd until it has applied that.
+#[tokio::test]
+async fn a_member_that_begins_anew_is_not_shown_a_token_of_before() {
+    for version in Version::ALL {
+        let (_folder, etcd) = with_users(version).await;
+        let raising = as_user(&etcd, "root", "secret");
+        for _ in 0..50 {
+            raising.put(put("a")).await.unwrap();
+        }
+        let root = as_user(&etcd, "root", "secret");
+        root.put(put("a")).await.unwrap();
+        let member = etcd.kill();
+        fs::remove_dir_all(member.data_dir()).unwrap();
+        let etcd = member.start();
+        ask_for_users(&etcd, version).await;
+        until_connected(&root).await;
+        assert_eq!(root.put(put("a")).await.unwrap().header.unwrap().revision, 2, "{version}");
+    }
+}
+
+/// `member`, which serves whoever has a certificate at `port` too. The files are in `folder`.
+fn certified(member: testkit::Member, folder: &Path, port: &Port) -> testkit::Member {
+    let (plain, url) = (member.client_url(), format!("https://{}", port.address()));
+    let file = |name: &str| folder.join(name).display().to_string();
+    member
+        .without_fsync()
+        .flag(format!("--listen-client-urls={plain},{url}"))
+        .flag(format!("--advertise-client-urls={url}"))
+        .flag(format!("--cert-file={}", file("server.crt")))
+        .flag(format!("--key-file={}", file("server.key")))
+        .flag(format!("--trusted-ca-file={}", file("ca.pem")))
+        .flag("--client-cert-auth=true")
+}
+
+/// With a learner nobody can log in, and without a quorum neither. Our certificate is for no user.
+#[tokio::test]
+async fn where_nobody_can_log_in_a_member_tells_how_it_is_to_whoever_has_a_certificate() {
+    let authority = Authority::new("ours");
+    for version in Version::ALL {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        authority.write(path("ca.pem"));
+        authority.sign(&["127.0.0.1"]).write(folder.path(), "server");
+        authority.sign(&["somebody"]).write(folder.path(), "client");
+        let doors = [Port::reserve(), Port::reserve()];
+        let at = |door: &Port| {
+            let (certificate, key) = (Some(path("client.crt")), Some(path("client.key")));
+            let tls = Some(Tls { ca: Some(path("ca.pem")), certificate, key, ..Tls::default() });
+            let access = Access { tls, login: Some(Login::new("root", "secret")), ..Access::default() };
+            Member::new(format!("https://{}", door.address()).parse().unwrap(), &access)
+        };
+        let alone = testkit::Member::new(version, path("m0")).name("m0");
+        let etcd = certified(alone, folder.path(), &doors[0]).start();
+        let first = at(&doors[0]);
+        first.put(put("r1")).await.unwrap();
+        // It was let in without a user, and is not any more.
+        ask_for_users(&etcd, version).await;
+        assert!(first.get("r1").await.unwrap().is_some(), "{version}");
+
+        let ports = MemberPorts::reserve();
+        let learner = first.add_learner(vec![ports.peer.url()]).await.unwrap();
+        let initial = format!("m0={},m1={}", etcd.member().peer_url(), ports.peer.url());
+        let joining = testkit::Member::new(version, path("m1")).name("m1").ports(ports).initial_cluster(&initial);
+        let joining = certified(joining, folder.path(), &doors[1]).flag("--initial-cluster-state=existing");
+        // It answers no linearizable read, by which readiness is told, before it has its vote.
+        let joined = tokio::task::spawn_blocking(move || joining.start());
+        let second = at(&doors[1]);
+        // 3.5 has come to ask whoever has a certificate for a user, too, and says only why it cannot.
+        let asks_for_users = version == Version::V35;
+        let status = loop {
+            match second.status().await {
+                Ok(status) => break Some(status),
+                Err(error) if asks_for_users && error.fault == Fault::Learner => break None,
+                Err(error) => assert!(error.is_transient(), "{version}: {error:?}"),
+            }
+        };
+        let is_learner = |status: Status| status.is_learner && status.header.member_id == learner;
+        assert!(status.is_none_or(is_learner), "{version}");
+        assert_eq!(second.get("r1").await.unwrap_err().fault, Fault::Learner, "{version}");
+        while let Err(error) = first.promote(learner).await {
+            assert!(matches!(error.fault, Fault::LearnerBehind | Fault::Unhealthy), "{version}: {error:?}");
+        }
+        let _joined = joined.await.unwrap();
+
+        drop(etcd);
+        if asks_for_users {
+            continue;
+        }
+        let left = at(&doors[1]);
+        while left.status().await.unwrap().leader != 0 {}
+        assert_eq!(left.members(Word::Own).await.unwrap().members.len(), 2, "{version}");
     }
 }
 

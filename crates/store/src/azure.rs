@@ -4,6 +4,8 @@
 //! discards blocks that no blob lists after a week, or when another upload of the same blob completes. Names of metadata
 //! have `_` where ours have `-`. Labels are what it calls index tags.
 
+mod immutability;
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::Range;
@@ -49,6 +51,8 @@ pub(crate) struct Azure {
     /// The access tier of new objects.
     pub(crate) tier: Option<String>,
     pub(crate) conditional_puts: bool,
+    /// Retention can be lifted by those who are allowed to.
+    pub(crate) governance: bool,
 }
 
 struct Request<'r> {
@@ -133,6 +137,9 @@ impl Azure {
         if !put.labels.is_empty() {
             request = request.with("x-ms-tags", labels::header(&put.labels));
         }
+        if let Some(retention) = put.retention {
+            request = immutability::add(request, retention, self.governance);
+        }
         Ok(request)
     }
 
@@ -140,7 +147,6 @@ impl Azure {
         match &put.when {
             When::Absent if !self.conditional_puts => Err(Fault::Unable("put only if nothing is there")),
             When::Unchanged(_) if !self.conditional_puts => Err(Fault::Unable("replace only if unchanged")),
-            _ if put.retention.is_some() => Err(Fault::Unable("keep objects from being deleted")),
             _ => Ok(()),
         }
     }
@@ -182,15 +188,13 @@ impl Azure {
             let name = name.as_str().strip_prefix("x-ms-meta-")?;
             Some((name.replace('_', "-"), value.to_str().ok()?.to_owned()))
         });
-        let until = answer.header("x-ms-immutability-policy-until-date").and_then(|time| http::date(time).ok());
-        let legal_hold = answer.header("x-ms-legal-hold") == Some("true");
         Ok(Info {
             key: key.clone(),
             size_bytes: size.ok_or_else(|| Fault::Nonsense("it has no length".into()))?,
             modified: answer.modified()?,
             tag: Some(tag_of(&answer)?),
             metadata: metadata.collect(),
-            retention: (until.is_some() || legal_hold).then_some(Retention { until, legal_hold }),
+            retention: immutability::read(&answer),
         })
     }
 
@@ -341,7 +345,7 @@ impl Store for Azure {
         Abilities {
             put_if_absent: self.conditional_puts,
             put_if_unchanged: self.conditional_puts,
-            retention: false,
+            retention: true,
             metadata: true,
             uploads: false,
             max_put_bytes: 5000 << 20,
@@ -364,6 +368,10 @@ impl Store for Azure {
 
     async fn labels(&self, key: &Key) -> Result<BTreeMap<String, String>, StoreError> {
         self.tags(key).await.map_err(|fault| fault.at("reading the labels of", &self.url, Some(key)))
+    }
+
+    async fn retention(&self, key: &Key) -> Result<Option<Retention>, StoreError> {
+        immutability::of(self, key).await.map_err(|fault| fault.at("asking for", &self.url, Some(key)))
     }
 
     async fn list(&self, listing: &Listing) -> Result<Page, StoreError> {
@@ -400,8 +408,8 @@ impl Store for Azure {
         Ok(Vec::new())
     }
 
-    async fn retain(&self, key: &Key, _retention: Retention) -> Result<(), StoreError> {
-        Err(Fault::Unable("keep objects from being deleted").at("keeping", &self.url, Some(key)))
+    async fn retain(&self, key: &Key, retention: Retention) -> Result<(), StoreError> {
+        immutability::set(self, key, retention).await.map_err(|fault| fault.at("keeping", &self.url, Some(key)))
     }
 }
 

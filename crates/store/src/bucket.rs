@@ -10,6 +10,7 @@
 //! | put if unchanged | `If-Match: <etag>` | `x-goog-if-generation-match: <generation>` |
 //! | completion with a condition | the same | the store has none: it is looked up just before |
 //! | labels are | tags | metadata |
+//! | what keeps an object is told by | headers | the JSON interface |
 //!
 //! Requests are made and signed here, so that every header can be sent and every answer be read in full: conditions at
 //! completion, retention, time to wait, regions. Deletions are requests of their own, several at a time: not every server
@@ -17,6 +18,7 @@
 
 mod answers;
 mod dialect;
+mod holds;
 mod retention;
 mod uploads;
 
@@ -29,6 +31,7 @@ use bytes::Bytes;
 use futures::{StreamExt, stream};
 use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RANGE};
+use url::Url;
 
 use crate::error::{Fault, StoreError};
 use crate::http::{self, Answer, Http, MAX_ANSWER_BYTES};
@@ -81,9 +84,14 @@ impl Bucket {
             None => String::new(),
         };
         let url = http::url_of(&self.base, if path.is_empty() { "/" } else { &path }, &request.query)?;
-        let mut headers = request.headers;
-        self.dialect.sign(&request.method, &url, &mut headers, &request.body).await?;
-        self.http.send(request.method, url, headers, request.body, request.limit).await
+        self.send(url, request).await
+    }
+
+    /// Signs a request and sends it to `url`.
+    async fn send(&self, url: Url, request: Request<'_>) -> Result<Answer, Fault> {
+        let Request { method, mut headers, body, limit, .. } = request;
+        self.dialect.sign(&method, &url, &mut headers, &body).await?;
+        self.http.send(method, url, headers, body, limit).await
     }
 
     /// Headers of a request that makes an object.
@@ -126,7 +134,7 @@ impl Bucket {
 
     async fn put_object(&self, key: &Key, bytes: Bytes, put: &Put) -> Result<Tag, Fault> {
         let mut headers = self.headers_of(put)?;
-        if put.retention.is_some() {
+        if put.retention.is_some() && matches!(self.dialect, Dialect::S3 { .. }) {
             retention::add_digest(&mut headers, &bytes)?;
         }
         let request = Request { headers, body: bytes, ..Request::of(Method::PUT, key) };
@@ -303,6 +311,10 @@ impl Store for Bucket {
             false => self.info(key).await.map(|info| info.metadata),
         };
         told.map_err(|fault| fault.at("reading the labels of", &self.url, Some(key)))
+    }
+
+    async fn retention(&self, key: &Key) -> Result<Option<Retention>, StoreError> {
+        retention::of(self, key).await.map_err(|fault| fault.at("asking for", &self.url, Some(key)))
     }
 
     async fn list(&self, listing: &Listing) -> Result<Page, StoreError> {

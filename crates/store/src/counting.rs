@@ -107,6 +107,11 @@ impl Store for Counting {
         self.inner.labels(key).await
     }
 
+    async fn retention(&self, key: &Key) -> Result<Option<Retention>, StoreError> {
+        self.count(|counts| counts.heads += 1);
+        self.inner.retention(key).await
+    }
+
     async fn list(&self, listing: &Listing) -> Result<Page, StoreError> {
         self.count(|counts| counts.lists += 1);
         self.inner.list(listing).await

@@ -138,6 +138,12 @@ impl Environment {
         names.iter().find_map(|name| self.get(name))
     }
 
+    /// What is said in `name`, without which `said` says nothing. Were it done without, the machine would be asked who we are, and may
+    /// do other things.
+    pub(crate) fn beside(&self, said: &str, name: &str) -> Result<&str, Fault> {
+        self.get(name).ok_or_else(|| Fault::Credentials(format!("{said} has no {name} beside it")))
+    }
+
     /// A file in the home folder, unless a variable names another.
     pub(crate) fn file(&self, variable: &str, in_home: &str) -> Option<PathBuf> {
         match self.get(variable) {
@@ -193,7 +199,18 @@ impl<C> Source<C> {
             Self::Files(watched) => watched.current()?,
             Self::Machine(machine) => return machine.current().await.map(Some),
         };
-        provider.get_credential().await.map(Some).map_err(|error| NotIssued::of(&error).fault())
+        provider.get_credential().await.map(Some).map_err(why_not)
+    }
+}
+
+/// Why there are no credentials: what a provider of ours found, and of others what can be told from their errors.
+fn why_not(error: object_store::Error) -> Fault {
+    match error {
+        object_store::Error::Generic { store, source } => match source.downcast::<Fault>() {
+            Ok(fault) => *fault,
+            Err(source) => NotIssued::of(&object_store::Error::Generic { store, source }).fault(),
+        },
+        other => NotIssued::of(&other).fault(),
     }
 }
 
@@ -290,9 +307,15 @@ impl NotIssued {
 
     /// Of `503 Service Unavailable: words`.
     fn of_answer(answer: &str) -> Self {
-        match answer.get(..3).and_then(|status| status.parse().ok()) {
-            Some(status @ (408 | 429 | 500..)) => Self::Busy(status),
-            Some(400) if BUSY_CODES.iter().any(|code| answer.contains(code)) => Self::Busy(400),
+        let status = answer.get(..3).and_then(|status| status.parse().ok());
+        status.map_or(Self::Refused, |status| Self::of_status(status, answer))
+    }
+
+    /// Of a status, and the words that came with it.
+    fn of_status(status: u16, answer: &str) -> Self {
+        match status {
+            408 | 429 | 500.. => Self::Busy(status),
+            400 if BUSY_CODES.iter().any(|code| answer.contains(code)) => Self::Busy(400),
             _ => Self::Refused,
         }
     }

@@ -107,7 +107,8 @@ impl Http {
         body: Bytes,
         limit: u64,
     ) -> Result<Answer, Fault> {
-        let is_written = matches!(method, Method::PUT | Method::POST);
+        let is_written = matches!(method, Method::PUT | Method::POST | Method::PATCH);
+        let secrets = secrets_in(&url, &headers);
         let mut request = self.client.request(method, url).headers(headers);
         if is_written {
             // Also if it is empty: some servers insist on its length.
@@ -123,7 +124,8 @@ impl Http {
             }
             body.extend_from_slice(&piece);
         }
-        Ok(Answer { status, headers, body: body.freeze() })
+        let body = if status.is_success() { body.freeze() } else { without(&body, &secrets) };
+        Ok(Answer { status, headers, body })
     }
 
     fn fault(&self, error: reqwest::Error) -> Fault {
@@ -136,6 +138,37 @@ impl Http {
             None => Fault::Unavailable { what, source: None },
         }
     }
+}
+
+/// Headers of requests that nobody may read, beside those that are marked so.
+const SECRET_HEADERS: [&str; 5] = [
+    "authorization",
+    "x-amz-security-token",
+    "x-amz-server-side-encryption-customer-key",
+    "x-goog-encryption-key",
+    "x-ms-encryption-key",
+];
+/// What is shorter is no secret, and hiding it would make nonsense of words.
+const SHORTEST_SECRET: usize = 8;
+
+/// What of a request nobody may read.
+fn secrets_in(url: &Url, headers: &HeaderMap) -> Vec<Secret> {
+    let is_secret = |name: &str| SECRET_HEADERS.contains(&name);
+    let values = headers.iter().filter(|(name, value)| value.is_sensitive() || is_secret(name.as_str()));
+    // Before a token stands what kind it is.
+    let values = values.filter_map(|(_, value)| value.to_str().ok()?.rsplit(' ').next()).map(Secret::new);
+    // A shared access signature is part of the URL.
+    let as_sent =
+        url.query().into_iter().flat_map(|query| query.split('&').filter_map(|pair| pair.strip_prefix("sig=")));
+    let as_meant = url.query_pairs().filter(|(name, _)| name == "sig").map(|(_, value)| Secret::new(value));
+    let all = values.chain(as_sent.map(Secret::new)).chain(as_meant);
+    all.filter(|secret| secret.reveal().len() >= SHORTEST_SECRET).collect()
+}
+
+/// What refuses a request may repeat it: careless servers do, and proxies on their pages.
+fn without(body: &[u8], secrets: &[Secret]) -> Bytes {
+    let text = String::from_utf8_lossy(body).into_owned();
+    secrets.iter().fold(text, |text, secret| text.replace(secret.reveal(), "***")).into()
 }
 
 /// An error and what caused it, in one line.
@@ -240,6 +273,21 @@ mod tests {
     fn what_could_mean_something_else_is_escaped() {
         let url = url_of("http://h:1/b/", "/a b/ü?#+%.x", &[("prefix", "a/b&c"), ("uploads", "")]).unwrap();
         assert_eq!(url.as_str(), "http://h:1/b/a%20b/%C3%BC%3F%23%2B%25.x?prefix=a%2Fb%26c&uploads=");
+    }
+
+    #[test]
+    fn what_a_refusal_repeats_of_a_request_has_no_secrets() {
+        let url = Url::parse("https://a.b/c?sv=2023&sig=abcd%2Fefgh%3D&se=2099").unwrap();
+        let mut headers = HeaderMap::new();
+        headers.insert("authorization", "Bearer ya29.token".parse().unwrap());
+        headers.insert("x-amz-security-token", "session-token".parse().unwrap());
+        headers.insert("x-ms-version", "2023-11-03".parse().unwrap());
+        headers.insert("x-odd", "odd-and-secret".parse().unwrap());
+        headers.get_mut("x-odd").unwrap().set_sensitive(true);
+        let page =
+            "no: sig=abcd%2Fefgh%3D is abcd/efgh=; Bearer ya29.token, session-token, odd-and-secret of 2023-11-03";
+        let said = without(page.as_bytes(), &secrets_in(&url, &headers));
+        assert_eq!(said, "no: sig=*** is ***; Bearer ***, ***, *** of 2023-11-03");
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! - [`error`]: what can go wrong
 //! - [`store`]: what every store does
 //! - [`memory`], [`folder`]: the two that need no network
-//! - `http`, `xml`, `labels`, and with them `bucket` (S3 and Google), `azure`, `swift`
+//! - `http`, `xml`, `labels`, `retention`, and with them `bucket` (S3 and Google), `azure`, `swift`
 //! - [`settings`], [`credentials`], [`mod@open`]: from a URL to a store
 //! - [`retry`], [`limits`], [`counting`]: stores around a store
 //! - [`upload`], [`download`]: large objects, several pieces at a time
@@ -34,6 +34,7 @@ pub mod memory;
 pub mod object;
 pub mod open;
 pub mod probe;
+mod retention;
 pub mod retry;
 mod secret;
 pub mod settings;

@@ -110,6 +110,11 @@ impl Store for Limited {
         self.inner.labels(key).await
     }
 
+    async fn retention(&self, key: &Key) -> Result<Option<Retention>, StoreError> {
+        self.turn(1, 0).await;
+        self.inner.retention(key).await
+    }
+
     async fn list(&self, listing: &Listing) -> Result<Page, StoreError> {
         self.turn(1, 0).await;
         self.inner.list(listing).await

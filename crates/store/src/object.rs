@@ -24,7 +24,7 @@ pub struct Info {
     pub tag: Option<Tag>,
     /// What was put with it. Listings leave it out, and so do stores that keep none.
     pub metadata: BTreeMap<String, String>,
-    /// What keeps it from being deleted, where the store tells.
+    /// What keeps it from being deleted, where the store tells that along with it. All of it is in [`crate::Store::retention`].
     pub retention: Option<Retention>,
 }
 

@@ -155,12 +155,17 @@ fn s3(place: &Place, settings: &Settings) -> Result<Bucket, Fault> {
     })
 }
 
+/// Where Google's JSON interface is at its servers.
+const JSON_INTERFACE: &str = "/storage/v1";
+
 fn google(place: &Place, settings: &Settings) -> Result<Bucket, Fault> {
     let emulator = settings.environment.get("STORAGE_EMULATOR_HOST").map(|host| match host.contains("://") {
         true => host.to_owned(),
         false => format!("http://{host}"),
     });
     let endpoint = settings.endpoint.clone().or(emulator).unwrap_or_else(|| "https://storage.googleapis.com".into());
+    // Gardener's secret names that of the JSON interface.
+    let endpoint = endpoint.trim_end_matches('/').trim_end_matches(JSON_INTERFACE).to_owned();
     let mut with_objects = BTreeMap::new();
     if let Some(class) = &settings.storage_class {
         with_objects.insert("x-goog-storage-class".to_owned(), class.clone());
@@ -179,13 +184,16 @@ fn google(place: &Place, settings: &Settings) -> Result<Bucket, Fault> {
     Ok(Bucket {
         http: Http::new(&settings.network)?,
         base: base_of(&endpoint, &place.bucket, true)?,
-        dialect: Dialect::Google { token: GcpToken::of(settings)? },
+        dialect: Dialect::Google {
+            token: GcpToken::of(settings)?,
+            objects: format!("{}/o", base_of(&format!("{endpoint}{JSON_INTERFACE}/b"), &place.bucket, true)?),
+        },
         url: place.url.clone(),
         prefix: place.prefix.clone(),
-        abilities: Abilities { retention: false, ..bucket_abilities(settings.conditional_puts.unwrap_or(true)) },
+        abilities: bucket_abilities(settings.conditional_puts.unwrap_or(true)),
         with_objects,
         with_keys,
-        governance: false,
+        governance: settings.governance,
     })
 }
 
@@ -212,6 +220,7 @@ fn azure(place: &Place, settings: &Settings) -> Result<Azure, Fault> {
         with_keys: SecretHeaders(key),
         tier: settings.storage_class.clone(),
         conditional_puts: settings.conditional_puts.unwrap_or(true),
+        governance: settings.governance,
     })
 }
 

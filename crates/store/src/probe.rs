@@ -267,11 +267,12 @@ impl<'s> Scratch<'s> {
     }
 
     async fn retain(&self) -> Result<(), StoreError> {
-        let held = Retention { until: None, legal_hold: true };
-        self.store.retain(&self.plain, held).await?;
-        let seen = self.store.head(&self.plain).await;
-        self.store.retain(&self.plain, Retention::default()).await?;
-        match seen?.retention {
+        // Where the place keeps everything for a time, that cannot be taken back.
+        let there = self.store.retention(&self.plain).await?.unwrap_or_default();
+        self.store.retain(&self.plain, Retention { legal_hold: true, ..there }).await?;
+        let seen = self.store.retention(&self.plain).await;
+        self.store.retain(&self.plain, Retention { legal_hold: false, ..there }).await?;
+        match seen? {
             Some(retention) if retention.legal_hold => Ok(()),
             _ => Err(self.differs("a hold that was put on does not show")),
         }
@@ -342,6 +343,18 @@ mod tests {
         assert!(probe.clock.is_some_and(|clock| clock.sent <= clock.acknowledged));
         assert_eq!(store.list(&Listing::default()).await.unwrap().objects, []);
         assert_eq!(store.uploads("").await.unwrap(), []);
+    }
+
+    /// Nothing that was put on stays on, where everything is kept for a time anyway.
+    #[tokio::test]
+    async fn a_hold_is_lifted_where_the_place_keeps_everything() {
+        let store = Memory::new();
+        let scratch = Scratch::new(&store, "doctor", LONG).unwrap();
+        let kept = Retention { until: Some(Timestamp::now() + SignedDuration::from_hours(1)), legal_hold: false };
+        let put = Put { retention: Some(kept), ..Put::default() };
+        store.put(&scratch.plain, TEXT.into(), &put).await.unwrap();
+        scratch.retain().await.unwrap();
+        assert_eq!(store.retention(&scratch.plain).await.unwrap(), Some(kept));
     }
 
     #[tokio::test]

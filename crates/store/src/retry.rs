@@ -220,6 +220,10 @@ impl Store for Retrying {
         self.until_done("reading the labels of", Some(key), 0, || self.inner.labels(key)).await
     }
 
+    async fn retention(&self, key: &Key) -> Result<Option<Retention>, StoreError> {
+        self.until_done("asking for", Some(key), 0, || self.inner.retention(key)).await
+    }
+
     async fn list(&self, listing: &Listing) -> Result<Page, StoreError> {
         self.until_done("listing", None, 0, || self.inner.list(listing)).await
     }

@@ -47,6 +47,12 @@ pub trait Store: fmt::Debug + Send + Sync {
         Ok(self.head(key).await?.metadata)
     }
 
+    /// What keeps an object from being deleted, of all that the store knows: its own retention, and where the whole place has a
+    /// policy or a hold, that too. Wrappers pass this on.
+    async fn retention(&self, key: &Key) -> Result<Option<Retention>, StoreError> {
+        Ok(self.head(key).await?.retention)
+    }
+
     /// Lists objects. Never shows half an object, nor an upload that is not complete.
     async fn list(&self, listing: &Listing) -> Result<Page, StoreError>;
 

@@ -10,10 +10,10 @@ use std::sync::{Arc, LazyLock};
 use bytes::Bytes;
 use contract::{filled, scratch};
 use store::{
-    Bag, Credentials, Encryption, Environment, Fault, Key, Listing, Patience, Pieces, Put, Secret, Settings, Store,
-    Uploader, list_all, open, open_plainly, probe,
+    Bag, Credentials, Encryption, Environment, Fault, Key, Listing, Network, Patience, Pieces, Put, Retention, Secret,
+    Settings, Store, Uploader, list_all, open, open_plainly, probe,
 };
-use testkit::stores::{Azurite, CustomerKeys, FakeGcs, Moto, S3sFs, Toxic};
+use testkit::stores::{Azurite, CustomerKeys, FakeGcs, ImmutableBlobs, Moto, Proxy, S3sFs, Toxic};
 
 /// All end with this process.
 static MOTO: LazyLock<Moto> = LazyLock::new(|| {
@@ -32,6 +32,15 @@ static AZURITE: LazyLock<Azurite> = LazyLock::new(|| {
     server.container("contract");
     server
 });
+static IMMUTABLE: LazyLock<ImmutableBlobs> = LazyLock::new(|| ImmutableBlobs::before_url(&AZURITE.url()));
+/// The buckets of this one are in the names of hosts, which nobody but the proxy leads to it.
+static HOSTS: LazyLock<(S3sFs, Proxy)> = LazyLock::new(|| {
+    let server = S3sFs::start_at(DOMAIN);
+    server.bucket("contract");
+    let proxy = Proxy::to_url(&server.url());
+    (server, proxy)
+});
+const DOMAIN: &str = "s3.refloat.test";
 static GCS: LazyLock<FakeGcs> = LazyLock::new(|| {
     let server = FakeGcs::start();
     server.bucket("contract");
@@ -63,8 +72,23 @@ mod s3s_fs {
     );
 }
 
+/// The same, with the bucket in the name of the host.
+mod hosts {
+    crate::contract!(crate::at_hosts:
+        what_is_put_is_read_back, an_empty_object_is_an_object, ranges_are_clipped_or_refused, what_is_not_there_is_told,
+        a_stale_tag_replaces_nothing, listings_are_in_order_of_bytes, listings_go_on_after_a_key, odd_names_are_names,
+        many_are_deleted_at_once, metadata_comes_back, parts_come_in_any_order, completion_keeps_its_condition,
+    );
+}
+
 mod azurite {
     crate::contract!(crate::at_azurite);
+}
+
+mod azurite_with_immutability {
+    crate::contract!(crate::at_azurite_with_immutability:
+        what_is_retained_stays, a_put_replaces, many_are_deleted_at_once, metadata_comes_back, parts_come_in_any_order,
+    );
 }
 
 mod gcs {
@@ -94,17 +118,37 @@ async fn at_s3s_fs() -> Arc<dyn Store> {
     lesser(open_plainly("s3://contract", &settings).unwrap(), false)
 }
 
+async fn at_hosts() -> Arc<dyn Store> {
+    let network = Network { proxy: Some(HOSTS.1.url().into()), ..Network::default() };
+    let settings = s3_settings(format!("http://{DOMAIN}"), S3sFs::ACCESS_KEY, S3sFs::SECRET_KEY);
+    let settings = Settings { network, path_style: Some(false), ..settings };
+    lesser(open_plainly("s3://contract", &settings).unwrap(), false)
+}
+
 async fn at_azurite() -> Arc<dyn Store> {
+    // It has no immutability, which only a probe can know.
+    lesser(azure(AZURITE.url()), false)
+}
+
+async fn at_azurite_with_immutability() -> Arc<dyn Store> {
+    azure(IMMUTABLE.url())
+}
+
+fn azure(url: String) -> Arc<dyn Store> {
     let credentials = Credentials::Keys { id: Azurite::ACCOUNT.into(), secret: Azurite::KEY.into(), token: None };
-    let settings = Settings { credentials, endpoint: Some(AZURITE.url()), ..Settings::default() };
+    let settings = Settings { credentials, endpoint: Some(url), ..Settings::default() };
     open_plainly("az://contract/some/where", &settings).unwrap()
 }
 
 async fn at_gcs() -> Arc<dyn Store> {
+    at_gcs_in("contract/some/where")
+}
+
+fn at_gcs_in(place: &str) -> Arc<dyn Store> {
     let values = [("serviceaccount.json".to_owned(), Secret::new(GCS.service_account_key()))];
     let credentials = Credentials::Bag(Bag::Values(values.into()));
     let settings = Settings { credentials, endpoint: Some(GCS.url()), ..Settings::default() };
-    open_plainly("gs://contract/some/where", &settings).unwrap()
+    open_plainly(&format!("gs://{place}"), &settings).unwrap()
 }
 
 /// The contract asks of a store whatever it says that it can do.
@@ -177,11 +221,78 @@ async fn the_environment_leads_to_a_store_as_well() {
 
 #[tokio::test]
 async fn what_stores_can_do_is_found_out() {
-    for store in [at_moto().await, at_s3s_fs().await, at_azurite().await, at_gcs().await, at_moto_with_lock().await] {
+    for store in [
+        at_moto().await,
+        at_s3s_fs().await,
+        at_azurite().await,
+        at_gcs().await,
+        at_moto_with_lock().await,
+        at_azurite_with_immutability().await,
+    ] {
         let found = probe::probe(&*store, "doctor", std::time::Duration::from_secs(60)).await.unwrap();
         let failed: Vec<_> = found.results.iter().filter(|tried| tried.result.is_err()).collect();
         assert!(failed.is_empty(), "{}: {failed:?}", store.place());
         assert_eq!(list_all(&*store, Listing::below("doctor")).await.unwrap(), []);
+    }
+}
+
+/// In the path, and in the host's name, of which only the signature is about as well.
+#[tokio::test]
+async fn the_bucket_is_where_requests_are_asked_to_have_it() {
+    let server = S3sFs::start_at(DOMAIN);
+    server.bucket("contract");
+    let proxy = Proxy::to_url(&server.url());
+    let key = Key::parse("a/b").unwrap();
+    for (path_style, host) in [(false, format!("contract.{DOMAIN}")), (true, DOMAIN.to_owned())] {
+        let network = Network { proxy: Some(proxy.url().into()), ..Network::default() };
+        let settings = s3_settings(format!("http://{DOMAIN}"), S3sFs::ACCESS_KEY, S3sFs::SECRET_KEY);
+        let settings = Settings { network, path_style: Some(path_style), ..settings };
+        let store = open_plainly("s3://contract", &settings).unwrap();
+        store.put(&key, host.clone().into(), &Put::default()).await.unwrap();
+        assert_eq!(store.get(&key, 0..99).await.unwrap(), host.as_str());
+        let asked: Vec<String> = proxy.take().into_iter().map(|passed| passed.to).collect();
+        assert_eq!(asked, [host.as_str(), host.as_str()]);
+        assert_eq!(std::fs::read(server.folder().join("contract/a/b")).unwrap(), host.as_bytes());
+    }
+}
+
+/// What the whole place keeps is asked for as well, before it is found out by being refused.
+#[tokio::test]
+async fn what_a_bucket_or_a_container_keeps_is_told_of_each_object() {
+    let key = Key::parse("kept").unwrap();
+    GCS.bucket("with-policy");
+    GCS.keep_for("with-policy", jiff::SignedDuration::from_hours(24));
+    let store = at_gcs_in("with-policy");
+    store.put(&key, "x".into(), &Put::default()).await.unwrap();
+    let until = store.retention(&key).await.unwrap().unwrap().until.unwrap();
+    let in_hours = until.duration_since(jiff::Timestamp::now()).as_hours();
+    assert!((23..=24).contains(&in_hours), "{until}");
+    let fault = store.delete(std::slice::from_ref(&key)).await.remove(0).unwrap_err().fault;
+    assert!(matches!(fault, Fault::Retained { .. }), "{fault:?}");
+
+    GCS.bucket("with-events");
+    let store = at_gcs_in("with-events");
+    store.put(&key, "x".into(), &Put::default()).await.unwrap();
+    assert_eq!(store.retention(&key).await.unwrap(), None);
+    GCS.hold_until_an_event("with-events", key.as_str());
+    let held = Some(Retention { until: None, legal_hold: true });
+    assert_eq!(store.retention(&key).await.unwrap(), held);
+
+    AZURITE.container("held");
+    let credentials = Credentials::Keys { id: Azurite::ACCOUNT.into(), secret: Azurite::KEY.into(), token: None };
+    let settings = Settings { credentials, endpoint: Some(IMMUTABLE.url()), ..Settings::default() };
+    let store = open_plainly("az://held", &settings).unwrap();
+    store.put(&key, "x".into(), &Put::default()).await.unwrap();
+    assert_eq!(store.retention(&key).await.unwrap(), None);
+    IMMUTABLE.hold_container("held");
+    assert_eq!(store.retention(&key).await.unwrap(), held);
+    let fault = store.delete(std::slice::from_ref(&key)).await.remove(0).unwrap_err().fault;
+    assert!(matches!(fault, Fault::Retained { .. }), "{fault:?}");
+
+    let gone = Key::parse("nothing").unwrap();
+    for store in [at_gcs().await, at_azurite_with_immutability().await, at_moto_with_lock().await] {
+        let fault = store.retention(&gone).await.unwrap_err().fault;
+        assert!(matches!(fault, Fault::NotFound), "{}: {fault:?}", store.place());
     }
 }
 

@@ -1,4 +1,4 @@
-//! A client of one member, through etcd's JSON gateway: plain HTTP over a kept connection, the
+//! A client of one member, through etcd's JSON gateway: HTTP over a kept connection, with TLS or without, the
 //! same for all versions.
 //!
 //! It can be shared between threads, which then take turns; a clone has a connection of its own.
@@ -12,11 +12,13 @@ mod txn;
 use std::fmt;
 use std::io::{self, Read};
 use std::net::SocketAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rustls::ClientConfig;
 use serde_json::{Value, json};
 
+use crate::certificates::{Authority, Certified};
 use crate::http::{Body, Connection};
 use json::{b64, bytes, signed};
 
@@ -42,6 +44,7 @@ const UNAVAILABLE: i64 = 14;
 pub struct Client {
     address: SocketAddr,
     peer_address: SocketAddr,
+    tls: Option<Arc<ClientConfig>>,
     token: Option<String>,
     connection: Mutex<Option<Connection>>,
 }
@@ -91,7 +94,12 @@ pub type Result<T> = std::result::Result<T, ClientError>;
 impl Client {
     /// A client of the member that serves clients at `address` and peers at `peer_address`.
     pub fn new(address: SocketAddr, peer_address: SocketAddr) -> Client {
-        Client { address, peer_address, token: None, connection: Mutex::new(None) }
+        Client { address, peer_address, tls: None, token: None, connection: Mutex::new(None) }
+    }
+
+    /// The same where members ask for certificates, as they ask each other: `shown` is shown, and `believed` is believed.
+    pub fn certified(address: SocketAddr, peer_address: SocketAddr, believed: &Authority, shown: &Certified) -> Client {
+        Client { tls: Some(believed.introducing(shown)), ..Client::new(address, peer_address) }
     }
 
     /// Puts a key; gives back the revision.
@@ -182,7 +190,7 @@ impl Client {
     /// Being refused for lack of a token or for an alarm is an answer too.
     pub(crate) fn is_ready(&self, deadline: Duration) -> bool {
         let deadline = deadline.min(READY_DEADLINE);
-        let Ok(mut connection) = Connection::open(self.address, deadline) else { return false };
+        let Ok(mut connection) = self.connect(self.address, deadline) else { return false };
         let request = json!({"key": b64([0]), "count_only": true});
         match exchange(&mut connection, "POST", "/v3/kv/range", None, &request, text) {
             Ok((status, body)) => status == 200 || !error_in(&body).is_temporary(),
@@ -193,7 +201,7 @@ impl Client {
     /// Whether the member says itself that it answers linearizable reads, without its gateway: that is a client of its own,
     /// which the member's own certificates may keep out.
     pub(crate) fn is_healthy(&self) -> bool {
-        let Ok(mut connection) = Connection::open(self.address, READY_DEADLINE) else { return false };
+        let Ok(mut connection) = self.connect(self.address, READY_DEADLINE) else { return false };
         let answer = exchange(&mut connection, "GET", "/health", None, &Value::Null, text);
         answer.is_ok_and(|(status, body)| status == 200 && String::from_utf8_lossy(&body).contains("true"))
     }
@@ -217,12 +225,19 @@ impl Client {
         let mut kept = self.connection();
         let mut connection = match kept.take() {
             Some(connection) => connection,
-            None => Connection::open(self.address, DEADLINE).map_err(|error| unavailable(&error))?,
+            None => self.connect(self.address, DEADLINE).map_err(|error| unavailable(&error))?,
         };
         let answered = exchange(&mut connection, "POST", path, self.token.as_deref(), request, read)
             .map_err(|error| unavailable(&error))?;
         *kept = Some(connection);
         Ok(answered)
+    }
+
+    fn connect(&self, address: SocketAddr, deadline: Duration) -> io::Result<Connection> {
+        match &self.tls {
+            None => Connection::open(address, deadline),
+            Some(tls) => Connection::open_tls(address, deadline, Arc::clone(tls)),
+        }
     }
 
     fn connection(&self) -> MutexGuard<'_, Option<Connection>> {
@@ -232,7 +247,8 @@ impl Client {
 
 impl Clone for Client {
     fn clone(&self) -> Client {
-        Client { token: self.token.clone(), ..Client::new(self.address, self.peer_address) }
+        let (tls, token) = (self.tls.clone(), self.token.clone());
+        Client { tls, token, ..Client::new(self.address, self.peer_address) }
     }
 }
 

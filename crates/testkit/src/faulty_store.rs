@@ -383,6 +383,10 @@ impl Store for FaultyStore {
         self.ask(key.as_str(), Some(key), self.inner.labels(key)).await
     }
 
+    async fn retention(&self, key: &Key) -> Result<Option<Retention>, StoreError> {
+        self.ask(key.as_str(), Some(key), self.inner.retention(key)).await
+    }
+
     async fn list(&self, listing: &Listing) -> Result<Page, StoreError> {
         let mut page = self.ask(&listing.prefix, None, self.inner.list(listing)).await?;
         if self.chance(&listing.prefix, self.faults.stale_listing) {

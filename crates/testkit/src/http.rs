@@ -1,15 +1,26 @@
-//! As much HTTP/1.1 as etcd's JSON gateway and the object stores need: requests over one kept connection,
+//! As much HTTP/1.1 as etcd's JSON gateway and the object stores need: requests over one kept connection, with TLS or without,
 //! answers with a length, in chunks, or until the connection ends.
 
+use std::fmt::Debug;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
+
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
+use rustls_pki_types::ServerName;
 
 /// A connection that is used for one request after the other.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    stream: BufReader<TcpStream>,
+    host: SocketAddr,
+    stream: BufReader<Box<dyn Stream>>,
 }
+
+/// What bytes go over.
+trait Stream: Read + Write + Debug + Send {}
+
+impl<T: Read + Write + Debug + Send> Stream for T {}
 
 /// An answer, its body still to be read.
 pub(crate) struct Answer<'c> {
@@ -21,7 +32,7 @@ pub(crate) struct Answer<'c> {
 
 /// The rest of an answer; reading it to its end leaves the connection ready for the next.
 pub(crate) struct Body<'c> {
-    stream: &'c mut BufReader<TcpStream>,
+    stream: &'c mut BufReader<Box<dyn Stream>>,
     framing: Framing,
 }
 
@@ -33,11 +44,18 @@ enum Framing {
 
 impl Connection {
     pub(crate) fn open(address: SocketAddr, deadline: Duration) -> io::Result<Connection> {
-        let stream = TcpStream::connect_timeout(&address, deadline)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(deadline))?;
-        stream.set_write_timeout(Some(deadline))?;
-        Ok(Connection { stream: BufReader::with_capacity(256 << 10, stream) })
+        connect(address, deadline).map(|stream| Connection::over(address, Box::new(stream)))
+    }
+
+    /// The same with TLS.
+    pub(crate) fn open_tls(address: SocketAddr, deadline: Duration, tls: Arc<ClientConfig>) -> io::Result<Connection> {
+        let stream = connect(address, deadline)?;
+        let session = ClientConnection::new(tls, ServerName::from(address.ip())).map_err(io::Error::other)?;
+        Ok(Connection::over(address, Box::new(StreamOwned::new(session, stream))))
+    }
+
+    fn over(host: SocketAddr, stream: Box<dyn Stream>) -> Connection {
+        Connection { host, stream: BufReader::with_capacity(256 << 10, stream) }
     }
 
     /// Sends a request and reads the answer up to its body.
@@ -60,7 +78,7 @@ impl Connection {
         headers: &[(&str, &str)],
         body: &[u8],
     ) -> io::Result<Answer<'_>> {
-        let host = self.stream.get_ref().peer_addr()?;
+        let host = self.host;
         let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let mut request = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n{headers}").into_bytes();
         request.extend_from_slice(format!("Content-Length: {}\r\n\r\n", body.len()).as_bytes());
@@ -132,6 +150,14 @@ impl Read for Body<'_> {
         }
         Ok(read)
     }
+}
+
+fn connect(address: SocketAddr, deadline: Duration) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&address, deadline)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(deadline))?;
+    stream.set_write_timeout(Some(deadline))?;
+    Ok(stream)
 }
 
 fn chunk_size(stream: &mut impl BufRead) -> io::Result<u64> {

@@ -13,6 +13,7 @@
 //! | [`fake_etcd`] | an etcd that does as it is told, and misbehaves by a script |
 //! | [`faulty_store`] | a store that fails as stores do, by a seed, and a clock that is told to go on |
 //! | [`collector`] | who is told of traces |
+//! | [`power_cut`] | what a process writes, and what of that would be lost if the power failed |
 //! | [`golden`] | database files of every version, and the truth beside them |
 //! | [`counts`] | what tests counted, kept for whoever runs all of them |
 //! | [`browser`] | a real Chromium, driven by a script |
@@ -37,6 +38,7 @@ mod http;
 pub mod judges;
 pub mod member;
 pub mod ports;
+pub mod power_cut;
 pub mod servers;
 pub mod stores;
 

@@ -86,6 +86,16 @@ pub fn libfaketime() -> PathBuf {
     program("libfaketime", "0.9.10", "libfaketime.so.1")
 }
 
+/// The `strace` program, which needs [`libunwind`].
+pub fn strace() -> PathBuf {
+    program("strace", "6.1", "strace")
+}
+
+/// The library that `strace` looks at stacks with. What it needs itself lies beside it.
+pub fn libunwind() -> PathBuf {
+    program("libunwind", "1.6", "libunwind.so.8")
+}
+
 fn program(folder: &str, version: &str, program: &str) -> PathBuf {
     match cache::find(folder, version) {
         Some(found) => found.join(program),

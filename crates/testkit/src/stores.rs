@@ -6,11 +6,13 @@
 //! | [`S3sFs`] | S3, over files | s3s-fs, a process |
 //! | [`Azurite`] | Azure Blob | azurite, a process |
 //! | [`Swift`] | Swift with its own login or with Keystone | Swift, Keystone and memcached, processes |
-//! | [`FakeGcs`] | the XML interface of GCS, and where its tokens come from | ours, a thread |
+//! | [`FakeGcs`] | the XML interface of GCS, of the other what keeps objects, and where its tokens come from | ours, a thread |
 //! | [`FakeVault`] | Vault's engine `transit` | ours, a thread |
 //! | [`Toxic`] | whatever the server behind it does, but late, slowly, or not at all | ours, a thread |
 //! | [`Tls`] | whatever the server behind it does, with TLS | ours, a thread |
 //! | [`Proxy`] | HTTP, for others, and counts | ours, a thread |
+//! | [`Identities`] | what issues credentials to workloads and machines: AWS's services, Azure's, Google's, Keycloak and the like | ours, a thread |
+//! | [`ImmutableBlobs`] | Azure Blob as the server behind it, with immutability policies and legal holds | ours, a thread |
 //! | [`CustomerKeys`] | S3 as the server behind it, with encryption by keys of customers | ours, a thread |
 //!
 //! Each answers when `start` returns, and is gone with all it held when it is dropped. A start that fails panics with
@@ -18,9 +20,12 @@
 
 mod answers;
 mod azurite;
+mod behind;
 mod customer_keys;
 mod fake_gcs;
 mod fake_vault;
+mod identities;
+mod immutable_blobs;
 pub(crate) mod in_thread;
 mod moto;
 mod proxy;
@@ -37,6 +42,8 @@ pub use azurite::Azurite;
 pub use customer_keys::CustomerKeys;
 pub use fake_gcs::{FakeGcs, Scripted};
 pub use fake_vault::FakeVault;
+pub use identities::Identities;
+pub use immutable_blobs::ImmutableBlobs;
 pub use moto::Moto;
 pub use proxy::{Passed, Proxy};
 pub use s3s_fs::S3sFs;

@@ -6,6 +6,7 @@
 mod agent;
 mod archive;
 mod catalogue;
+mod dictionaries;
 mod engine;
 mod etcdbrctl;
 mod format;
@@ -20,7 +21,9 @@ mod workload;
 pub(crate) use agent::agent;
 pub(crate) use archive::archive;
 pub(crate) use catalogue::catalogue;
+pub(crate) use dictionaries::dictionaries;
 pub(crate) use engine::engine;
 pub(crate) use format::format;
 pub(crate) use measure::measured;
 pub(crate) use work::program;
+pub(crate) use workload::workload;

@@ -13,6 +13,7 @@ mod servers;
 mod soak;
 
 use std::error::Error;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Nobody but a person at a terminal reads these errors, so text is enough.
@@ -29,6 +30,8 @@ usage: cargo xtask COMMAND
             measure what is decided about a listing of 100,000 objects
   bench format
             measure what fulls and deltas make of the standard works
+  bench dictionaries
+            measure what dictionaries would save of small deltas
   bench archive [PART]
             measure restoring, merging and looking into archives: restore, merge, lookup, line or memory, or all
   bench agent [PART] [--short | --long] [--beside ETCDBRCTL]
@@ -36,6 +39,8 @@ usage: cargo xtask COMMAND
             beside an etcdbrctl, what both take for the same at the same time
   bench ... --program REFLOAT
             measure this program, instead of building the tree's as it is released
+  workload FILE MIB
+            write the database that the engine is measured on to a new file, of about so many MiB
   soak [PART]
             run the tests that draw from seeds for hours: following, archive, points, rounds or partition, or all;
             SIMULATION_SEEDS, POINTS and ROUNDS say how many
@@ -66,10 +71,12 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
         ["bench", "engine", gib] => bench::engine(&[gib.parse()?], 5, &refloat()?)?,
         ["bench", "catalogue"] => bench::catalogue()?,
         ["bench", "format"] => bench::format()?,
+        ["bench", "dictionaries"] => bench::dictionaries()?,
         ["bench", "archive"] => bench::archive(None, &refloat()?)?,
         ["bench", "archive", part] => bench::archive(Some(part), &refloat()?)?,
         ["bench", "agent", rest @ ..] => bench::agent(rest, refloat()?)?,
         ["measured", command @ ..] => return bench::measured(command),
+        ["workload", file, mib] => bench::workload(Path::new(file), mib.parse()?)?,
         ["servers"] => servers::install(|_, _| true)?,
         ["servers", wanted] => servers::install(|name, version| format!("{name}-{version}") == *wanted)?,
         ["soak"] => soak::run(None)?,

@@ -58,6 +58,9 @@ const fn library(file: &'static str, package: &'static str) -> Packaged {
 /// What gives a process another clock, built for this machine's own C library.
 const FAKETIME: Packaged = Packaged { file: "libfaketime.so.1", package: "libfaketime", folder: "usr/lib/*/faketime" };
 
+/// What strace looks at stacks with has the architecture in its name.
+const UNWIND: &str = if cfg!(target_arch = "aarch64") { "libunwind-aarch64.so.8" } else { "libunwind-x86_64.so.8" };
+
 const ETCD_MAINS: &[Main] = &[
     Main { program: "etcd", module: "go.etcd.io/etcd/server/v3", source: include_str!("golang/etcd.go.txt") },
     Main { program: "etcdctl", module: "go.etcd.io/etcd/etcdctl/v3", source: include_str!("golang/etcdctl.go.txt") },
@@ -121,6 +124,17 @@ const SERVERS: &[Server] = &[
         origin: Origin::Node { package: "playwright-core", lock: include_str!("node/playwright-lock.json") },
     },
     Server { name: "libfaketime", version: "0.9.10", origin: Origin::Debian(&[FAKETIME]) },
+    // Who sees what is asked of the kernel, and what that needs.
+    Server { name: "strace", version: "6.1", origin: Origin::Debian(&[packaged("strace", "strace")]) },
+    Server {
+        name: "libunwind",
+        version: "1.6",
+        origin: Origin::Debian(&[
+            library("libunwind.so.8", "libunwind8"),
+            library("libunwind-ptrace.so.0", "libunwind8"),
+            library(UNWIND, "libunwind8"),
+        ]),
+    },
     // The judge of alert rules.
     Server { name: "prometheus", version: "2.42", origin: Origin::Debian(&[packaged("promtool", "prometheus")]) },
     Server { name: "s3s-fs", version: "0.14.1", origin: Origin::Rust { package: "s3s-fs", features: "binary" } },

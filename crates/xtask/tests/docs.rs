@@ -33,6 +33,8 @@ const PAGES: &[(&str, &str, &[&str])] = &[
             "etcd-data/src/container.rs",
         ],
     ),
+    ("names.md", "What objects are called", &["archive/src/name.rs", "archive/src/identity.rs"]),
+    ("notes.md", "What is told of clusters, lineages and plain fulls", &["archive/src/about.rs"]),
     (
         "objects.md",
         "Fulls and deltas",
@@ -47,6 +49,8 @@ const PAGES: &[(&str, &str, &[&str])] = &[
             "archive/src/fields.rs",
         ],
     ),
+    ("header.md", "The header of an object", &["archive/src/header.rs"]),
+    ("closing.md", "The closing of an object", &["archive/src/closing.rs"]),
     (
         "encryption.md",
         "Encrypted archives",

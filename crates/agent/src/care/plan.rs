@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use etcd_rpc::{Alarm, AlarmKind, Status};
+use etcd_rpc::{Alarm, AlarmKind, Fault, Status};
 
 use super::cluster::{ClusterSeen, Illness, MemberSeen};
 use super::{Memory, Policy};
@@ -206,6 +206,9 @@ impl Plan {
                     let behind = leader.raft_index.saturating_sub(status.raft_applied_index);
                     self.notes.push(Note::Learner { member: learner.name(), behind });
                 }
+                // It runs. Newer servers tell only users how far they are, and with a learner no user can log in; etcd itself
+                // knows whether this one has caught up.
+                (Err(Fault::Learner), Some(_)) => self.steps.push(Step::Promote { member: learner.listed.id }),
                 // It has not started yet, or there is nobody to compare it with.
                 _ => {}
             }

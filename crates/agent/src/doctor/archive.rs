@@ -13,7 +13,7 @@ use archive::proven::ProvenPoint;
 use archive::sealing::NoKeys;
 use archive::tip::Tip;
 use archive::{Error, Layout};
-use etcd_data::Revision;
+use etcd_data::{Kind, Revision};
 use jiff::{SignedDuration, Timestamp};
 use tokio::runtime::Handle;
 
@@ -29,8 +29,10 @@ const OLD_DRILL: SignedDuration = SignedDuration::from_hours(31 * 24);
 pub(super) struct Looked {
     /// What is to be told.
     pub(super) findings: Vec<Finding>,
-    /// Whose it is and where it ends, if it has anything.
-    pub(super) tip: Option<(Cluster, Box<Tip>)>,
+    /// Whose it is, if it is one of ours.
+    pub(super) cluster: Option<Cluster>,
+    /// Where it ends, if it has anything.
+    pub(super) tip: Option<Box<Tip>>,
 }
 
 /// What there is at a place.
@@ -82,7 +84,7 @@ enum Unread {
 impl Looked {
     /// It was not read in time.
     pub(super) fn unread(late: std::time::Duration) -> Self {
-        Self { findings: vec![Check::of("open").late(late)], tip: None }
+        Self { findings: vec![Check::of("open").late(late)], ..Self::default() }
     }
 }
 
@@ -91,14 +93,13 @@ pub(super) async fn look(place: &Site) -> Looked {
     let (place, runtime) = (place.clone(), Handle::current());
     let seen = blocking(move || read(&place, runtime)).await;
     let findings = judge(&seen, Timestamp::now());
-    let tip = match seen {
+    match seen {
         Seen::Ours(ours) => {
             let Ours { cluster, tip, .. } = *ours;
-            tip.ok().flatten().map(|tip| (cluster, tip))
+            Looked { findings, cluster: Some(cluster), tip: tip.ok().flatten() }
         }
-        _ => None,
-    };
-    Looked { findings, tip }
+        _ => Looked { findings, ..Looked::default() },
+    }
 }
 
 fn read(place: &Site, runtime: Handle) -> Seen {
@@ -148,12 +149,11 @@ fn holes(archive: &Archive) -> Vec<(String, Revision, Sure)> {
 }
 
 fn writer(archive: &Archive) -> Result<Option<Claim>, String> {
-    let key = archive.key(&Name::Writer);
-    if !archive.catalogue().signs.iter().any(|sign| sign.key == key) {
-        return Ok(None);
+    match archive.read_small(&Name::Writer, MAX_CLAIM_BYTES as u64) {
+        Ok(bytes) => Claim::parse(&bytes).map(Some).map_err(|error| error.to_string()),
+        Err(error) if error.kind() == Kind::Missing => Ok(None),
+        Err(error) => Err(in_one_line(&error)),
     }
-    let bytes = archive.read_small(&Name::Writer, MAX_CLAIM_BYTES as u64).map_err(|error| in_one_line(&error))?;
-    Claim::parse(&bytes).map(Some).map_err(|error| error.to_string())
 }
 
 fn proven(archive: &Archive) -> Result<Vec<(Level, Revision, Timestamp)>, Error> {

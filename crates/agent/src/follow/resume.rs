@@ -5,7 +5,9 @@
 //! the last revision that both have is looked for, as far back as the cluster still tells; and where it tells nothing any
 //! more, by what has lived since.
 
+mod at_rest;
 mod compare;
+mod witness;
 
 use archive::Error;
 use archive::plan::Parent;
@@ -15,7 +17,9 @@ use etcd_data::{Kind, Revision};
 use crate::follow::live::{Live, Sight, Trouble};
 use crate::home::Home;
 use compare::Compare;
+use witness::{Running, Witness};
 
+pub(crate) use at_rest::AtRest;
 pub(crate) use compare::{archived, tells};
 
 /// How an archive goes on.
@@ -137,10 +141,21 @@ pub async fn resume(
     replaces: bool,
 ) -> Result<Resume, ResumeError> {
     let Some(tip) = tip else { return Ok(Resume::NewLineage { parent: None, why: "the first".into() }) };
-    let reached = live.current(member).await?;
+    go_on(&Running { live, member }, Some(sight.cluster), home, tip, replaces).await
+}
+
+/// The same with the cluster that `witness` tells of. etcd calls it `cluster`, if that shows.
+pub(crate) async fn go_on(
+    witness: &dyn Witness,
+    cluster: Option<u64>,
+    home: &Home,
+    tip: Tip,
+    replaces: bool,
+) -> Result<Resume, ResumeError> {
+    let reached = witness.current().await?;
     let told = tip.closing.etcd_cluster.as_ref();
-    let same_id = told.map(|told| *told == format!("{:x}", sight.cluster));
-    let compare = Compare { live, member, home, tip: &tip };
+    let same_id = told.zip(cluster).map(|(told, cluster)| *told == format!("{cluster:x}"));
+    let compare = Compare { witness, home, tip: &tip };
     let shared = compare.shared(reached.min(tip.revision)).await?;
     decide(&Found { tip: tip.revision, live: reached, same_id, shared }, tip, replaces)
 }

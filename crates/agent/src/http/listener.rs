@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 
 use super::error::HttpError;
 
-/// A port that is ours. Who connects waits until it is served.
+/// A port that is ours. Who connects waits until it is served, or is turned away.
 #[derive(Debug)]
 pub struct Listener(TcpListener);
 
@@ -23,6 +23,11 @@ impl Listener {
     /// The address, with the port that the system chose if that was left to it.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
+    }
+
+    /// Hangs up on all who wait.
+    pub fn turn_away(&self) {
+        while self.0.accept().is_ok() {}
     }
 
     /// The same port, for the runtime.

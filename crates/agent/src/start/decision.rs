@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use etcd_data::{MemberId, Revision};
+use etcd_data::{Kind, MemberId, Revision};
 
 /// What is done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -196,6 +196,31 @@ impl Reason {
     /// It, and what a person can do about it.
     pub fn with_remedy(&self) -> String {
         format!("{self}: {}", self.remedy())
+    }
+
+    /// What a caller may do about it.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::OtherVolume { .. }
+            | Self::Foreign { .. }
+            | Self::InUse
+            | Self::Removed { .. }
+            | Self::OtherCluster
+            | Self::ForOther { .. }
+            | Self::BackMeanwhile
+            | Self::OtherWriter { .. } => Kind::Conflict,
+            Self::DataGone | Self::NothingAtAll => Kind::Missing,
+            Self::OnlyCopyDamaged { .. } => Kind::Corrupt,
+            Self::UnknownVolume { .. }
+            | Self::Unreadable { .. }
+            | Self::Refused { .. }
+            | Self::ArchiveAway { .. }
+            | Self::ArchiveUnusable { .. }
+            | Self::NoQuorum
+            | Self::NoQuorumYet { .. }
+            | Self::Mute { .. }
+            | Self::NotFirst => Kind::Unavailable,
+        }
     }
 
     /// What a person can do about it.

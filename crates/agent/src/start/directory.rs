@@ -62,6 +62,16 @@ pub fn database(place: &Place) -> Result<Database, StartError> {
     Ok(database)
 }
 
+/// Whether a process holds the database of the data directory at `path`.
+pub fn is_in_use(path: &Path) -> bool {
+    File::open(DataDir::database_path(path)).is_ok_and(|database| is_held(&database))
+}
+
+/// Some file systems know no locks; an etcd could not hold one there either.
+fn is_held(database: &File) -> bool {
+    matches!(database.try_lock_shared(), Err(TryLockError::WouldBlock))
+}
+
 /// Why nothing can be said of a directory.
 enum Unread {
     Io { path: PathBuf, source: io::Error },
@@ -82,10 +92,8 @@ fn read(place: &Place, depth: Depth) -> Result<Directory, Unread> {
         }
         file => file.map_err(at(&path))?,
     };
-    match file.try_lock_shared() {
-        Err(TryLockError::WouldBlock) => return Ok(Directory::InUse),
-        // Some file systems know no locks; an etcd could not hold one there either.
-        Ok(()) | Err(TryLockError::Error(_)) => {}
+    if is_held(&file) {
+        return Ok(Directory::InUse);
     }
     Looked::at(place, file, depth)
 }

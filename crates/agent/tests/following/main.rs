@@ -160,7 +160,7 @@ impl World {
             instance: Instance(u128::from(self.started)),
         };
         let (wanted, is_wanted) = watch::channel(false);
-        let pen = Pen::take_up(home.clone(), me, Terms::lasting(Duration::from_millis(400)), is_wanted);
+        let pen = Pen::take_up(home.clone(), me, Terms::lasting(Duration::from_millis(400)), is_wanted, None);
         let progress = Progress::default();
         let rhythm = Rhythm {
             seal_after: Duration::from_millis(5),

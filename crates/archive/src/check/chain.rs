@@ -24,7 +24,7 @@ pub(super) fn compare(objects: &[Line<'_>], highest: Option<Epoch>) -> Vec<(Key,
     for &line in objects.iter().filter(|(_, told)| !is_from_etcd(&told.header)) {
         ends.entry(line.1.header.to).or_default().push(line);
     }
-    let reigns = Reigns::of(objects.iter().map(|(_, told)| &told.header));
+    let reigns = Reigns::of_entitled(objects.iter().map(|(_, told)| &told.header), highest);
     let mut found = Vec::new();
     for &(entry, told) in objects {
         let faults = [follows(told, &ends), ends_alike(entry, told, &ends), counts(told, &reigns)];

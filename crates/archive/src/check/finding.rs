@@ -10,7 +10,6 @@ use store::Key;
 use crate::closing::Anchor;
 use crate::error::{ObjectError, SnapshotError};
 use crate::identity::Epoch;
-use crate::layout::Why;
 use crate::layout::k3s::NotMetadata;
 use crate::layout::openshift::resources::BrokenResources;
 use crate::plan::{Fault, Hole};
@@ -101,9 +100,6 @@ pub enum Finding {
         /// Why not.
         why: String,
     },
-    /// It lies in an archive of another system, and is not taken.
-    #[error("{0}")]
-    NotTaken(Why),
     /// The static resources that OpenShift needs with a snapshot are not there.
     #[error("it is not there: without it {snapshot} brings back the keys, and not the control plane around them")]
     NoResources {
@@ -145,9 +141,7 @@ impl Finding {
         match self {
             Self::Page(finding) => finding.problem.severity(),
             Self::Data(finding) => finding.severity(),
-            Self::UpToFull(_) | Self::NotCompared { .. } | Self::NotTaken(_) | Self::Place(Fault::Deposed { .. }) => {
-                Severity::Harmless
-            }
+            Self::UpToFull(_) | Self::NotCompared { .. } | Self::Place(Fault::Deposed { .. }) => Severity::Harmless,
             // Whoever takes a snapshot of an etcd gets it with one.
             Self::NoDigest | Self::KeyIndex | Self::Closing(_) | Self::LoneNote | Self::Further(_) => Severity::Unsound,
             // The keys can be brought back without them.

@@ -92,7 +92,7 @@ impl Desk<'_> {
         (refusal.kind() == Kind::Corrupt).then(|| told(&*refusal))
     }
 
-    /// An archive that nobody writes anymore, or that was copied, has none.
+    /// An archive that was copied by other means has none.
     fn writer(&mut self) -> Option<Epoch> {
         let key = self.archive.key(&Name::Writer);
         let bytes = self.read(&key, MAX_CLAIM_BYTES)??;

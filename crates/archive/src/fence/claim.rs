@@ -15,6 +15,8 @@
 //!   "program": "refloat 0.1.0"
 //! }
 //! ```
+//!
+//! A copy has one that nobody holds, with the last epoch that was handed out where it comes from.
 
 use std::fmt;
 use std::time::Duration;

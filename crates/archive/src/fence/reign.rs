@@ -14,6 +14,9 @@
 //! what the highest has already gone on from, and leave a hole. For the same reason a writer repeats a put whose outcome
 //! it does not know, under the same name, until it knows: what arrives late must not begin before what its own
 //! epoch has gone on from.
+//!
+//! Where that takes something from somebody, `writer.json` is asked which epochs were handed out: what claims a later one
+//! does not count, and reigns over nobody. Where nothing tells, all are believed.
 
 use etcd_data::Revision;
 use etcd_data::database::RevisionRange;
@@ -39,6 +42,17 @@ impl Reigns {
             reigns.wrote(header.epoch, first);
         }
         reigns
+    }
+
+    /// What those tell whose epoch was handed out: none after `last`, where that is told. What claims a later one takes nothing
+    /// from anybody.
+    pub(crate) fn of_entitled<'h>(headers: impl IntoIterator<Item = &'h Header>, last: Option<Epoch>) -> Self {
+        Self::of(headers.into_iter().filter(|header| last.is_none_or(|last| header.epoch <= last)))
+    }
+
+    /// Whether all of an object counts.
+    pub(crate) fn counts_whole(&self, header: &Header) -> bool {
+        self.authority(header).is_some_and(|range| range.to == header.to)
     }
 
     /// Notes that a writer with `epoch` wrote what happened from `first` on.

@@ -101,6 +101,25 @@ async fn the_epoch_is_higher_than_any_in_the_archive_though_the_file_is_gone() {
 }
 
 #[tokio::test]
+async fn who_is_known_to_be_gone_is_not_waited_for_and_everybody_else_is() {
+    let store = Memory::new();
+    let gone = candidate("one", 1);
+    let after = |earlier: &Candidate| {
+        let mut fence = Fence::new(candidate("next", 1), Terms::lasting(LONG), Epoch(0));
+        fence.comes_after(earlier.instance);
+        Gate::new(&store, "prod/", fence).unwrap()
+    };
+    let fence = Fence::new(gone.clone(), Terms::lasting(LONG), Epoch(0));
+    Gate::new(&store, "prod/", fence).unwrap().acquire(NOW).await.unwrap();
+    let of_another = fence_error(after(&candidate("other", 1)).acquire(NOW).await);
+    assert!(matches!(of_another, FenceError::Held { .. }), "{of_another}");
+    assert_eq!(after(&gone).acquire(NOW).await.unwrap().epoch(), Epoch(2));
+    // Somebody writes since.
+    let since = fence_error(after(&gone).acquire(NOW).await);
+    assert!(matches!(since, FenceError::Held { .. }), "{since}");
+}
+
+#[tokio::test]
 async fn what_stands_there_and_is_no_claim_of_ours_is_refused() {
     let store = Memory::new();
     gate(&store, "one", LONG).acquire(NOW).await.unwrap();

@@ -22,7 +22,7 @@ use crate::entry::{Entry, Form, Layout};
 use crate::layout::{Beside, PeerArchive, Why, etcdbrctl, joined, parted};
 
 pub(crate) use metadata::MAX_METADATA_BYTES;
-pub use metadata::{Metadata, NotMetadata, Program, user_metadata};
+pub use metadata::{BOOTSTRAP, Metadata, NotMetadata, Program, cluster_id, token_hash, user_metadata};
 pub use name::{Kept, Name, object_name};
 
 /// The folder of metadata, in S3 within that of the snapshots, on a server beside it.

@@ -1,8 +1,13 @@
 //! A plan compared with what its objects say themselves.
 //!
 //! Names can lie: an object can lie in the wrong place, come from another cluster, be put back where a newer one was,
-//! or be written by a writer who had lost the right to. Each contradicts something that is compared here. Whoever
-//! contradicts goes into [`super::Known::without`], and another plan is chosen.
+//! or be written by a writer who had lost the right to, or never had it. Each contradicts something that is compared here.
+//! Whoever contradicts goes into [`super::Known::without`], and another plan is chosen.
+//!
+//! A later writer takes from an earlier one what both wrote, so whom objects name as theirs is not believed where that takes
+//! something away, and `writer.json` tells of no such writer: what claims an epoch that was never handed out is named, and
+//! what the others wrote is taken. Where nobody else wrote the same, it is not asked: an epoch keeps mistakes apart, and is
+//! no defence against somebody who may write to the store.
 
 use std::fmt;
 
@@ -64,6 +69,13 @@ pub enum Fault {
         /// The last revision for which it counts, if it counts at all.
         until: Option<Revision>,
     },
+    /// Its writer has an epoch that was never handed out, and so takes nothing from the others.
+    Overreaching {
+        /// The epoch.
+        epoch: Epoch,
+        /// The last that was handed out.
+        last: Epoch,
+    },
 }
 
 impl Told {
@@ -76,18 +88,30 @@ impl Told {
 impl RestorePlan {
     /// Whether the objects of this plan are what it takes them for: of `cluster`, in their place, by writers that had
     /// the right to, each following on the one before. `told` gives what they say, of [`RestorePlan::to_confirm`];
-    /// `others` are headers of other objects of the lineage, as far as those were read and are trusted.
+    /// `others` are headers of other objects of the lineage, as far as those were read and are trusted. `last` is the last
+    /// epoch that was handed out, where that was asked for, and is told.
     pub fn confirm<'t>(
         &self,
         cluster: &Cluster,
         told: impl Fn(&Key) -> Option<&'t Told>,
         others: impl IntoIterator<Item = &'t Header>,
+        last: Option<Epoch>,
     ) -> Result<(), Contradiction> {
-        confirm(Chain { base: Some(&self.base), deltas: &self.deltas, rivals: &self.rivals }, cluster, told, others)
+        confirm(self.chain(), cluster, told, others, last)
+    }
+
+    /// Whether it hangs on epochs what counts of these objects: then it matters which were handed out.
+    pub fn is_contested<'t>(&self, cluster: &Cluster, told: impl Fn(&Key) -> Option<&'t Told>) -> bool {
+        is_contested(self.chain(), cluster, told, [])
+    }
+
+    fn chain(&self) -> Chain<'_> {
+        Chain { base: Some(&self.base), deltas: &self.deltas, rivals: &self.rivals }
     }
 }
 
 /// Objects that follow on each other, and those that claim the same.
+#[derive(Clone, Copy)]
 pub(crate) struct Chain<'p> {
     pub(crate) base: Option<&'p Entry>,
     pub(crate) deltas: &'p [Part],
@@ -100,24 +124,12 @@ pub(crate) fn confirm<'t>(
     cluster: &Cluster,
     told: impl Fn(&Key) -> Option<&'t Told>,
     others: impl IntoIterator<Item = &'t Header>,
+    last: Option<Epoch>,
 ) -> Result<(), Contradiction> {
-    let whole = chain.base.map(|base| (base, base.to));
-    let parts = chain.deltas.iter().map(|part| (&part.entry, Some(part.take.to)));
-    let objects: Vec<(&Entry, Option<Revision>)> = whole.into_iter().chain(parts).collect();
-
-    let mut line = Vec::new();
-    for &(entry, to) in &objects {
-        let told = told(&entry.key).ok_or(Fault::Untold).map_err(|fault| fault_of(entry, fault))?;
-        require_itself(entry, &told.header, cluster).map_err(|fault| fault_of(entry, fault))?;
-        line.push((entry, to, told));
-    }
-    // A rival that is not of this history, or cannot be read, takes nothing from anybody.
-    let rivals = chain.rivals.iter().filter_map(|rival| Some((rival, &told(&rival.key)?.header)));
-    let trusted = rivals.filter(|(rival, header)| require_itself(rival, header, cluster).is_ok());
-    let headers = line.iter().map(|(_, _, told)| &told.header).chain(trusted.map(|(_, header)| header));
-    let reigns = Reigns::of(headers.chain(others));
-
+    let Heard { line, headers } = hear(chain, cluster, told, others)?;
+    let reigns = Reigns::of_entitled(headers, last);
     for &(entry, to, told) in &line {
+        require_handed_out(entry, &told.header, last)?;
         require_authority(&reigns, entry, &told.header, to)?;
     }
     for pair in line.windows(2) {
@@ -126,6 +138,48 @@ pub(crate) fn confirm<'t>(
         }
     }
     Ok(())
+}
+
+/// Whether anything of what is told counts less because of who wrote it.
+pub(crate) fn is_contested<'t>(
+    chain: Chain<'_>,
+    cluster: &Cluster,
+    told: impl Fn(&Key) -> Option<&'t Told>,
+    others: impl IntoIterator<Item = &'t Header>,
+) -> bool {
+    let Ok(Heard { headers, .. }) = hear(chain, cluster, told, others) else { return false };
+    let reigns = Reigns::of(headers.iter().copied());
+    !headers.into_iter().all(|header| reigns.counts_whole(header))
+}
+
+/// What objects say of themselves, as far as they are what their names say.
+struct Heard<'p, 't> {
+    /// Those that are taken, and up to where.
+    line: Vec<(&'p Entry, Option<Revision>, &'t Told)>,
+    /// Theirs, and those of all others that say something of who wrote.
+    headers: Vec<&'t Header>,
+}
+
+fn hear<'p, 't>(
+    chain: Chain<'p>,
+    cluster: &Cluster,
+    told: impl Fn(&Key) -> Option<&'t Told>,
+    others: impl IntoIterator<Item = &'t Header>,
+) -> Result<Heard<'p, 't>, Contradiction> {
+    let whole = chain.base.map(|base| (base, base.to));
+    let parts = chain.deltas.iter().map(|part| (&part.entry, Some(part.take.to)));
+    let mut line = Vec::new();
+    for (entry, to) in whole.into_iter().chain(parts) {
+        let told = told(&entry.key).ok_or(Fault::Untold).map_err(|fault| fault_of(entry, fault))?;
+        require_itself(entry, &told.header, cluster).map_err(|fault| fault_of(entry, fault))?;
+        line.push((entry, to, told));
+    }
+    // A rival that is not of this history, or cannot be read, takes nothing from anybody.
+    let rivals = chain.rivals.iter().filter_map(|rival| Some((rival, &told(&rival.key)?.header)));
+    let trusted = rivals.filter(|(rival, header)| require_itself(rival, header, cluster).is_ok());
+    let headers = line.iter().map(|&(_, _, told)| &told.header).chain(trusted.map(|(_, header)| header));
+    let headers = headers.chain(others).collect();
+    Ok(Heard { line, headers })
 }
 
 impl Known {
@@ -156,6 +210,14 @@ pub(crate) fn require_itself(entry: &Entry, header: &Header, cluster: &Cluster) 
     }
     let fits = entry.to == Some(range.to) && entry.changes().is_none_or(|named| named == range);
     if fits { Ok(()) } else { Err(Fault::Range { from: range.from, to: range.to }) }
+}
+
+/// Whether the writer of an object was let write, as far as `last` tells, the last epoch that was handed out.
+fn require_handed_out(entry: &Entry, header: &Header, last: Option<Epoch>) -> Result<(), Contradiction> {
+    match last {
+        Some(last) if header.epoch > last => Err(fault_of(entry, Fault::Overreaching { epoch: header.epoch, last })),
+        _ => Ok(()),
+    }
 }
 
 /// Whether an object counts up to `to`.
@@ -205,6 +267,9 @@ impl fmt::Display for Fault {
                 write!(f, "is of writer {epoch}, whom another had replaced from revision {} on", until.next())
             }
             Self::Deposed { epoch, until: None } => write!(f, "is of writer {epoch}, whom another had replaced"),
+            Self::Overreaching { epoch, last } => {
+                write!(f, "is of writer {epoch}, and no writer after {last} was ever let write")
+            }
         }
     }
 }

@@ -4,6 +4,10 @@
 //! do in revisions, so asking a few of them is enough: the search says whom to ask next, and whoever runs it reads
 //! that and tells the answer. Only of the one object in which the moment lies all moments are wanted.
 //!
+//! A clock that was set back between two deltas told some moments twice. What is found for such a moment was there when the
+//! clock told it: its last change had been told by then, and the next one was told later. Which of several such states it
+//! is, hangs on how the deltas are merged, and is not promised: a revision says it exactly.
+//!
 //! The names of other systems' objects do tell when they were taken, so of those at most one is asked.
 
 use std::collections::BTreeMap;

@@ -1,5 +1,7 @@
+use etcd_data::Revision;
+
 use super::*;
-use crate::plan::{Points, Target};
+use crate::plan::{Points, RestorePlan, Target, Wanted};
 use crate::sketch::{Random, catalogue, key, moment, sketched};
 
 mod peers;
@@ -179,6 +181,13 @@ fn notes_and_proofs_go_with_what_they_tell_of() {
     // A note without a full may be that of one that is being written.
     let early = RetentionPlan::choose(&archive, &policy(&[]), &ground, moment(300));
     assert_eq!(early.deletions().count(), 0);
+
+    // What the store keeps of them stays, too.
+    let held = Retention { until: None, legal_hold: true };
+    let kept = plan.deletions().skip(1).map(|key| (key.clone(), held));
+    let ground = Ground { retained: kept.collect(), ..ground };
+    let plan = RetentionPlan::choose(&archive, &policy(&[Rule::Number(1)]), &ground, moment(late));
+    assert_eq!(plan.deletions().collect::<Vec<_>>(), [&key(0, "0-100")]);
 }
 
 #[test]

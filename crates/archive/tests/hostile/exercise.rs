@@ -5,6 +5,7 @@
 
 #![allow(dead_code, reason = "each target uses its part")]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -15,6 +16,8 @@ use archive::encryption::Lockbox;
 use archive::fence::Claim;
 use archive::layout::etcdbrctl::Events;
 use archive::layout::k3s::Metadata;
+use archive::layout::{PeerArchive, etcdbrctl, find, k3s, openshift};
+use archive::name::Name;
 use archive::object::{Wanted, read_header};
 use archive::proof::{Proof, Proven};
 use archive::sealing::NoKeys;
@@ -23,7 +26,7 @@ use etcd_data::database::Direction;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
-use store::Key;
+use store::{Info, Key};
 
 /// A whole object: opened, and all of it read, in both directions and by key.
 pub(crate) fn object(bytes: &[u8]) {
@@ -75,6 +78,33 @@ pub(crate) fn events(text: &[u8]) {
     let events = Events::open(&key, Arc::new(bytes), &scratch).expect("the name of a delta");
     let facts = events.facts().is_ok();
     assert_eq!(events.revision_at(jiff::Timestamp::MAX).is_ok(), facts);
+}
+
+/// Keys as a store lists them, one a line: names that are understood read the same when they are written again, and
+/// archives are found among them.
+pub(crate) fn names(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    for line in text.lines() {
+        if let Some(name) = Name::parse(line) {
+            assert_eq!(name.below("").map(|key| key.to_string()).as_deref(), Ok(line));
+        }
+        let last = line.rsplit('/').next().unwrap_or_default();
+        let theirs = [
+            etcdbrctl::Name::parse(last).map(|name| name.to_string()),
+            k3s::Name::parse(last).map(|name| name.to_string()),
+            openshift::Name::parse(last).map(|name| name.to_string()),
+        ];
+        assert!(theirs.iter().flatten().all(|name| name == last), "{last:?} is not {theirs:?}");
+        let _ = k3s::token_hash(line.as_bytes());
+    }
+    let modified = jiff::Timestamp::UNIX_EPOCH;
+    let (tag, metadata, retention) = (None, BTreeMap::new(), None);
+    let info = |key| Info { key, size_bytes: 7, modified, tag: tag.clone(), metadata: metadata.clone(), retention };
+    let listed: Vec<Info> = text.lines().filter_map(|line| Key::parse(line).ok()).map(info).collect();
+    let found = find(&listed);
+    let sorted_out = found.archives.iter().flat_map(PeerArchive::keys).chain(&found.strangers);
+    let sorted_out: BTreeSet<&Key> = sorted_out.collect();
+    assert!(listed.iter().all(|info| sorted_out.contains(&info.key)), "something is nowhere");
 }
 
 fn read<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {

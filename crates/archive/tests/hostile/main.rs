@@ -24,8 +24,12 @@ use rand::{Rng, SeedableRng};
 /// A target, what it does with bytes, and how many changes of its corpus are tried.
 type Target = (&'static str, fn(&[u8]), u64);
 
-const TARGETS: [Target; 3] =
-    [("events", exercise::events, 20_000), ("notes", exercise::notes, 20_000), ("object", exercise::object, 5000)];
+const TARGETS: [Target; 4] = [
+    ("events", exercise::events, 20_000),
+    ("names", exercise::names, 20_000),
+    ("notes", exercise::notes, 20_000),
+    ("object", exercise::object, 5000),
+];
 
 fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus")

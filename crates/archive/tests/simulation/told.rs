@@ -6,6 +6,7 @@ use testkit::Injected;
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Told {
     pub(crate) seeds: u64,
+    pub(crate) skewed: u64,
     pub(crate) turns: u64,
     pub(crate) epochs: u64,
     pub(crate) sealed: u64,
@@ -32,6 +33,7 @@ impl Told {
     pub(crate) fn add(&mut self, other: &Self) {
         let pairs = [
             (&mut self.seeds, other.seeds),
+            (&mut self.skewed, other.skewed),
             (&mut self.turns, other.turns),
             (&mut self.epochs, other.epochs),
             (&mut self.sealed, other.sealed),

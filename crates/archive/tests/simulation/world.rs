@@ -71,6 +71,8 @@ impl World {
         // Without torn writes: all stores put an object whole or not at all. Without late sights: what was put is found by all that
         // are known here. Writes that arrive after later requests are the sea's, which knows who sent them and who died.
         let faults = [Faults::NONE, Faults::ROUGH, Faults::WILD, Faults::WILD][random.random_range(0..4)];
+        // By how much the store's clock is wrong. What is kept must not hang on it: it is what graces are counted by, alone.
+        let skew = SignedDuration::from_secs([0, 0, -3600, -20, 20, 3600][random.random_range(0..6)]);
         let rules = match random.random_range(0..4) {
             0 => Vec::new(),
             1 => vec![Rule::Window(SignedDuration::from_secs(300))],
@@ -102,8 +104,8 @@ impl World {
             sea: Sea::default(),
             policy,
             merge_policy,
-            faults: Faults { longest_stall: Duration::from_secs(5), ..faults },
-            told: Told::default(),
+            faults: Faults { longest_stall: Duration::from_secs(5), skew, ..faults },
+            told: Told { skewed: u64::from(!skew.is_zero()), ..Told::default() },
             acknowledged: BTreeMap::new(),
             floor: 0,
             posts: 0,

@@ -18,6 +18,7 @@ use ::agent::run::{Agent, Settings};
 use ::agent::schedule;
 use ::agent::upkeep::{Drilling, Schedule, keeping};
 use archive::fence::Terms;
+use archive::merge_plan::MergePolicy;
 use archive::retention::Policy;
 use etcd_data::Kind;
 use jiff::SignedDuration;
@@ -62,9 +63,6 @@ pub struct Args {
     /// What it calls itself, as others see who writes; this machine and process if not given
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// How long others wait before they take over when it is gone
-    #[arg(long, value_name = "SPAN", default_value = "8s", value_parser = parse_wait)]
-    takeover: Duration,
     /// Where its page, its state and its metrics are served
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8379")]
     listen: SocketAddr,
@@ -92,6 +90,10 @@ pub struct FollowArgs {
     /// How long a change waits at the most before it is sealed
     #[arg(long, value_name = "SPAN", default_value = "5s", value_parser = parse_wait)]
     seal_after: Duration,
+    /// How long others wait before they take over when it is gone. Who is started again on this machine, with the same spool, does
+    /// not wait
+    #[arg(long, value_name = "SPAN", default_value = "8s", value_parser = parse_wait)]
+    takeover: Duration,
     /// The folder for what is sealed while the store is away, for nobody else to read. If not given: beside the data
     /// directory that it prepares; that of `standalone`; or else in `$STATE_DIRECTORY`, `$XDG_STATE_HOME/refloat`,
     /// `~/.local/state/refloat`, or, for root, `/var/lib/refloat`
@@ -115,6 +117,9 @@ pub struct FollowArgs {
     /// Leave merging, checking and deleting to somebody else, as whoever measures what following alone costs
     #[arg(long, hide = true)]
     no_upkeep: bool,
+    /// Merge, check and delete what is seconds old, all the time, as whoever tests what an agent leaves that dies at it
+    #[arg(long, hide = true, conflicts_with = "no_upkeep")]
+    hasty_upkeep: bool,
     /// When the newest point is brought up in an etcd of its own and compared: as cron has it, `@daily`, or `@every 12h`;
     /// never if not given
     #[arg(long, value_name = "SCHEDULE")]
@@ -138,15 +143,15 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let done = runtime.block_on(async {
         let site = args.home.site(&args.archive)?;
         // The etcd of a member that is to be prepared does not run yet, and what stands in its way is told by its start.
-        let runs = member.is_none();
-        if runs {
+        if member.is_none() {
             require_nothing_wrong(&args.etcd.endpoints, &access).await?;
         }
         let home = HomeArgs::find_or_recall(site, &args.archive, &spools).await?;
         let others = args.also.others(&args.archive, &args.home.store, &home, schedule.as_ref())?;
         let live = Arc::new(Etcd::at(args.etcd.endpoints.clone(), access.clone()));
-        if runs {
-            require_own_archive(Arc::clone(&live) as _, &home, args.home.replaces).await?;
+        match &member {
+            None => require_own_archive(Arc::clone(&live) as _, &home, args.home.replaces).await?,
+            Some(named) => named.require_own_archive(&access, &home, args.home.replaces).await?,
         }
         let (prepared, how) = watch::channel(Prepared::default());
         let settings = Settings {
@@ -155,7 +160,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
             rhythm: args.follow.rhythm(),
             schedule,
             others,
-            terms: Terms::lasting(args.takeover),
+            terms: args.follow.terms(),
             spool: home.spool(&spools),
             replaces: args.home.replaces,
             restoring: watch::Sender::default().subscribe(),
@@ -235,6 +240,11 @@ impl FollowArgs {
         }
     }
 
+    /// How long the right to write lasts.
+    pub fn terms(&self) -> Terms {
+        Terms::lasting(self.takeover)
+    }
+
     /// What is done to the archive when, if it is to be done.
     pub fn schedule(&self) -> Result<Option<Schedule>, Failure> {
         if self.no_upkeep {
@@ -246,6 +256,28 @@ impl FollowArgs {
             let etcd = ::agent::drill::Etcd::find(self.drill_etcd.as_deref(), launcher());
             Ok::<_, Failure>(Drilling { at, etcd: etcd.map_err(|error| etcd_failure("--drill-etcd", &error))? })
         });
-        Ok(Some(Schedule { retention, drilling: drilling.transpose()?, ..Schedule::default() }))
+        let schedule = Schedule { retention, drilling: drilling.transpose()?, ..Schedule::default() };
+        Ok(Some(if self.hasty_upkeep { in_haste(schedule) } else { schedule }))
+    }
+}
+
+/// The same, as if days were over in seconds.
+fn in_haste(schedule: Schedule) -> Schedule {
+    let often = Duration::from_secs(1);
+    let merging = MergePolicy {
+        windows: [1, 2, 4].map(SignedDuration::from_secs).to_vec(),
+        full_window: Some(SignedDuration::from_secs(8)),
+        settle: SignedDuration::ZERO,
+        lineage: None,
+    };
+    Schedule {
+        merging,
+        merge_every: often,
+        verify_every: often,
+        reread_every: often,
+        compare_every: often,
+        retention: Policy { merged_grace: SignedDuration::ZERO, ..schedule.retention },
+        prune_every: Some(often),
+        ..schedule
     }
 }

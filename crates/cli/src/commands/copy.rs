@@ -217,7 +217,7 @@ fn show(ui: &mut Ui, args: &Args, open: &OpenArchive, target: &CopyTarget, copyi
         }
     }
     if let Some(error) = &copying.unrecorded {
-        ui.note(format_args!("note: what was read back is not recorded as proven: {}", in_one_line(error)))?;
+        ui.note(format_args!("note: what was copied is not recorded there as proven: {}", in_one_line(error)))?;
         ui.exit_so_far = Exit::Findings;
     }
     let first = copying.copied.iter().find_map(|copied| match &copied.outcome {

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use etcd_data::Kind;
+use archive::At;
 use etcd_data::defrag::{Defragmented, defrag};
 use etcd_data::restore::Progress;
 use etcd_data::source::SourceKind;
+use etcd_data::{Kind, Revision};
 
 use crate::build_failure::{file_failure, in_the_way};
 use crate::building::word;
@@ -14,7 +15,7 @@ use crate::failure::Failure;
 use crate::json::documented;
 use crate::opened::Opened;
 use crate::progress::Bar;
-use crate::source::FileArgs;
+use crate::source::{FileArgs, revision_of_file};
 use crate::table::{Table, bytes};
 use crate::ui::{Format, FormatArgs, Ui};
 
@@ -26,6 +27,10 @@ use crate::ui::{Format, FormatArgs, Ui};
 pub struct Args {
     #[command(flatten)]
     source: FileArgs,
+    /// `latest`: the file holds all that the database does. `refloat export --at` writes an earlier state
+    #[arg(long, value_name = "POINT", default_value = "latest", value_parser = crate::point::parse,
+          allow_negative_numbers = true)]
+    at: At,
     /// The file to write; there must be none yet
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
@@ -54,6 +59,7 @@ documented! {
 
 /// Writes it.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
+    refuse_revision(args)?;
     // What the log adds is not needed, so it does not matter whether it can be read.
     let source = args.source.open_damaged()?;
     if args.output.symlink_metadata().is_ok() {
@@ -74,12 +80,26 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
+/// Refuses an earlier revision: a member's log goes on from the newest one, and from no other.
+fn refuse_revision(args: &Args) -> Result<(), Failure> {
+    let src = &args.source.src;
+    let refused = |at: Revision| {
+        let output = args.output.display();
+        Failure::new(
+            Kind::Usage,
+            format!("cannot defragment {src} as it was at revision {at}: no log would go on from it"),
+        )
+        .hint(format!("`refloat export {src} --at {at} --output {output}` writes that, without waste, as a snapshot"))
+    };
+    revision_of_file(&args.at, src)?.map_or(Ok(()), |at| Err(refused(at)))
+}
+
 fn write(args: &Args, source: &Opened) -> Result<Defragmented, Failure> {
     let mut bar = Bar::new("defragmenting");
     let mut progress = |progress: Progress| bar.show(word(progress.step), progress.done_bytes, progress.of_bytes);
     let no_file = || Failure::new(Kind::Usage, format!("{} is no database file", source.shown));
     let file = source.database.file().ok_or_else(no_file)?;
-    defrag(file, &args.output, &mut progress).map_err(|error| file_failure(&source.shown, &error))
+    defrag(file, &args.output, &mut progress).map_err(|error| file_failure(&source.shown, &args.output, &error))
 }
 
 impl DefraggedFile {

@@ -9,6 +9,7 @@ use agent::home::Site;
 use etcd_data::Kind;
 use etcd_rpc::Endpoint;
 
+use crate::also_args::AlsoArgs;
 use crate::duration::parse_bytes;
 use crate::etcd_args::AccessArgs;
 use crate::exit::Exit;
@@ -39,6 +40,8 @@ pub struct Args {
     access: AccessArgs,
     #[command(flatten)]
     home: HomeArgs,
+    #[command(flatten)]
+    also: AlsoArgs,
     /// A member's data directory on this machine, for the disk that it is on
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
@@ -79,7 +82,7 @@ documented! {
         pub area: &'static str,
         /// What was checked, in a word: it stays the same from version to version.
         pub check: &'static str,
-        /// Of what: a member, a file, a folder; null where there is only one.
+        /// Of what: a member, a file, a folder, another destination; null where there is only one.
         pub subject: Option<String>,
         /// How it stands: `ok`, `advice`, `unknown`, `warning` or `broken`.
         pub verdict: &'static str,
@@ -101,11 +104,21 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
         let message = "there is nothing to look at";
         return Err(Failure::new(Kind::Usage, message).hint("name ARCHIVE, --endpoints, or both"));
     }
+    if args.archive.is_none() && args.also.is_given() {
+        let message = "--also says where the archive is to be kept too, and nothing says where it is";
+        return Err(Failure::new(Kind::Usage, message).hint("name ARCHIVE"));
+    }
     let mut findings = Vec::new();
     let archive = match &args.archive {
         Some(place) => noted(Area::Store, args.place(place), &mut findings)?,
         None => None,
     };
+    let mut others = Vec::new();
+    if let (Some(place), Some(first)) = (&args.archive, &archive) {
+        for other in args.also.sites(place, &args.home.store, first) {
+            others.extend(noted(Area::Store, other, &mut findings)?);
+        }
+    }
     let etcd = match args.endpoints.is_empty() {
         true => None,
         false => noted(Area::Etcd, args.cluster(), &mut findings)?,
@@ -115,7 +128,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let machine = Machine { data_dir: args.data_dir.clone(), spool, scratch: args.home.scratch() };
     let runtime = runtime()?;
     let reading = Reading::begin("examining", 0);
-    findings.extend(runtime.block_on(examine(Patient { archive, etcd, machine })));
+    findings.extend(runtime.block_on(examine(Patient { archive, others, etcd, machine })));
     // What still reads is given up: it was late.
     runtime.shutdown_timeout(Duration::from_secs(1));
     drop(reading);

@@ -2,22 +2,27 @@
 
 use std::path::{Path, PathBuf};
 
+use archive::layout::Companion;
 use etcd_data::export::{Against, Exported, export};
 use etcd_data::restore::{Progress, RestoreError};
 use etcd_data::view::Horizon;
 use etcd_data::{Database, Revision};
 use jiff::Timestamp;
+use store::Settings;
 
-use crate::build_failure::file_failure;
+use crate::build_failure::{build_failure, file_failure};
 use crate::building::{AnchorJson, BuildArgs, PlanJson, built_from, plan_text, word};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::json::documented;
 use crate::opened::Opened;
 use crate::progress::Bar;
-use crate::snapshot_for::{Place, SnapshotForArgs};
-use crate::source::out_of_view;
+use crate::quoted::Visible;
+use crate::snapshot_for::{Output, SnapshotForArgs, SnapshotPlan};
+use crate::snapshot_place::Draft;
+use crate::source::{Location, out_of_view, parser};
 use crate::table::{Table, bytes};
+use crate::target_args::ReachArgs;
 use crate::ui::{Format, FormatArgs, Ui};
 
 /// Writes a standard snapshot file, which stock tools restore
@@ -27,11 +32,14 @@ use crate::ui::{Format, FormatArgs, Ui};
 pub struct Args {
     #[command(flatten)]
     build: BuildArgs,
-    /// The file to write; there must be none yet
-    #[arg(long, value_name = "FILE")]
-    output: PathBuf,
+    /// The file to write; there must be none yet. With --for it is where that system's snapshots are, which is what is said of
+    /// DEST below
+    #[arg(long, value_name = "FILE", value_parser = parser())]
+    output: Location,
     #[command(flatten)]
     form: SnapshotForArgs,
+    #[command(flatten)]
+    reach: ReachArgs,
     #[command(flatten)]
     format: FormatArgs,
 }
@@ -41,7 +49,7 @@ documented! {
     pub struct ExportedFile {
         /// Whether nothing was done.
         pub dry_run: bool,
-        /// The file.
+        /// The file, or with `--for` perhaps the URL.
         pub path: String,
         /// The revision whose state it holds.
         pub revision: i64,
@@ -57,6 +65,10 @@ documented! {
         pub sha256: Option<String>,
         /// The size of the file, which is smaller where it is wrapped; null in a dry run.
         pub stored_bytes: Option<u64>,
+        /// Where what goes with it is: what SRC had beside a snapshot of the same system; null if that was nothing.
+        pub beside: Option<String>,
+        /// What its system asks for beyond it, in words; null if that is nothing.
+        pub lacks: Option<String>,
         /// What a live member answered of it, and what was written gives too; null if the archive has no such answer.
         pub anchor: Option<AnchorJson>,
         /// What is read of an archive; null if SRC is none.
@@ -66,18 +78,50 @@ documented! {
 
 /// Writes it.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
-    let source = args.build.open(ui, &args.output)?;
+    let built_at = args.built_at();
+    let source = args.build.open(ui, &built_at)?;
     let write = |_: &mut Ui, source: &Opened| write(args, source);
-    let (source, done) = args.build.carry_out(ui, &args.output, source, file_failure, write)?;
+    let failure = |shown: &str, error: &RestoreError| args.failure(shown, error);
+    let (source, done) = args.build.carry_out(ui, &built_at, source, failure, write)?;
     let file = ExportedFile::of(args, &source, &done)?;
     match args.format.format {
         Format::Json => ui.json(&file)?,
-        Format::Text => ui.line(file.text(&source, &done.place))?,
+        Format::Text => ui.line(file.text(&source, &done.plan))?,
     }
-    if let Some(lacks) = done.place.lacks {
-        ui.note(format_args!("note: {lacks}"))?;
+    if let Some(lacks) = &file.lacks {
+        ui.note(format_args!("note: {}", Visible(lacks)))?;
     }
     Ok(ui.exit_so_far)
+}
+
+impl Args {
+    /// A path on the disk where it is put together.
+    fn built_at(&self) -> PathBuf {
+        match &self.output {
+            Location::Path(path) => path.clone(),
+            Location::Remote(_) => std::env::temp_dir().join("snapshot.db"),
+        }
+    }
+
+    /// Says why it was not built. What is short of room is the disk of the place that was asked for, or else that of scratch
+    /// files.
+    fn failure(&self, shown: &str, error: &RestoreError) -> Failure {
+        match (&self.output, error) {
+            (Location::Path(path), error) => file_failure(shown, path, error),
+            (Location::Remote(_), RestoreError::NoSpace { .. }) => Failure::new(error.kind(), error.to_string())
+                .hint("nothing was left behind; make room, or name a folder on another disk with --scratch"),
+            (Location::Remote(_), error) => build_failure(shown, error),
+        }
+    }
+
+    /// How the store is reached that it goes to. A folder needs none of that.
+    fn settings(&self) -> Result<Settings, Failure> {
+        let source = &self.build.source;
+        match &self.output {
+            Location::Path(_) => Ok(Settings::default()),
+            Location::Remote(_) => self.reach.settings(&self.output, &source.src, &source.archive.store),
+        }
+    }
 }
 
 /// What is written.
@@ -87,23 +131,35 @@ fn contents(args: &Args, source: &Opened) -> Database {
 
 /// Where it goes, and what was written if it is no dry run.
 struct Done {
-    place: Place,
+    plan: SnapshotPlan,
     exported: Option<Exported>,
     stored_bytes: Option<u64>,
 }
 
 fn write(args: &Args, source: &Opened) -> Result<Result<Done, RestoreError>, Failure> {
-    let place = args.form.place(&args.output, revision(args, source)?, Timestamp::now())?;
+    let settings = args.settings()?;
+    let output = Output { place: &args.output, settings: &settings };
+    let plan = args.form.plan(output, source, revision(args, source)?, Timestamp::now())?;
+    plan.place.require_free()?;
     if args.build.dry_run {
-        return Ok(Ok(Done { place, exported: None, stored_bytes: None }));
+        return Ok(Ok(Done { plan, exported: None, stored_bytes: None }));
     }
-    let draft = place.begin()?;
+    let usual = std::env::temp_dir();
+    let mut draft = plan.place.begin(args.build.source.scratch_or(&usual)?)?;
+    take_along(&mut draft, source, plan.carried.as_ref())?;
     let exported = match write_plain(args, source, &draft.plain) {
         Ok(exported) => exported,
         Err(error) => return Ok(Err(error)),
     };
     let stored_bytes = Some(draft.finish()?);
-    Ok(Ok(Done { place, exported: Some(exported), stored_bytes }))
+    Ok(Ok(Done { plan, exported: Some(exported), stored_bytes }))
+}
+
+fn take_along(draft: &mut Draft<'_>, source: &Opened, carried: Option<&Companion>) -> Result<(), Failure> {
+    match (source.point(), carried) {
+        (Some(point), Some(companion)) => draft.take_along(point.archive(), companion),
+        _ => Ok(()),
+    }
 }
 
 fn revision(args: &Args, source: &Opened) -> Result<Revision, Failure> {
@@ -124,7 +180,7 @@ impl ExportedFile {
         let horizon = Horizon::of(&contents(args, source)).map_err(|error| out_of_view(&source.shown, &error))?;
         Ok(Self {
             dry_run: exported.is_none(),
-            path: done.place.path.display().to_string(),
+            path: done.plan.place.shown(),
             revision: revision(args, source)?.0,
             hash: exported.map(|exported| exported.hash.hash),
             compact_revision: horizon.compact.map_or(-1, |revision| revision.0),
@@ -132,15 +188,20 @@ impl ExportedFile {
             size_bytes: exported.map(|exported| exported.size_bytes),
             sha256: exported.map(|exported| hex(&exported.sha256)),
             stored_bytes: done.stored_bytes,
+            beside: done.plan.place.shown_beside().filter(|_| done.plan.carried.is_some()),
+            lacks: done.plan.lacks.clone(),
             anchor: args.build.anchor(source),
             plan: source.point().map(PlanJson::of),
         })
     }
 
-    fn text(&self, source: &Opened, place: &Place) -> String {
+    fn text(&self, source: &Opened, plan: &SnapshotPlan) -> String {
         let mut table = Table::default();
         table.fact("from", built_from(source, self.revision));
         table.fact("to", &self.path);
+        if let Some(beside) = &self.beside {
+            table.fact("beside", beside);
+        }
         let (Some(hash), Some(size), Some(records), Some(sha256)) =
             (self.hash, self.size_bytes, self.records, &self.sha256)
         else {
@@ -153,7 +214,7 @@ impl ExportedFile {
         if let Some(anchor) = &self.anchor {
             table.fact("proven", anchor.text());
         }
-        table.fact("restore it", &place.restore_it);
+        table.fact("restore it", &plan.restore_it);
         table.to_string()
     }
 }

@@ -1,11 +1,11 @@
 //! `refloat inspect`
 
 use archive::needs::NeededKey;
+use etcd_data::MemberId;
 use etcd_data::container::Container;
 use etcd_data::data_dir::Ahead;
 use etcd_data::facts::Facts;
 use etcd_data::tables::{Alarm, AlarmKind, Member};
-use etcd_data::{Kind, MemberId};
 
 use crate::building::PlanJson;
 use crate::exit::Exit;
@@ -21,7 +21,8 @@ use crate::ui::{Format, FormatArgs, Ui};
 
 /// Tells what a snapshot, a database, a data directory or a point of an archive is, and what is in it
 ///
-/// Nothing is proven by this: `refloat verify` does that.
+/// Nothing is proven by this: `refloat verify` does that. Of an earlier revision of a file or a data directory, keys and
+/// records are known and no more: all else is told as it is now.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -53,8 +54,11 @@ documented! {
         pub cluster_version: Option<String>,
         /// The version of the schema; null before 3.6.
         pub storage_version: Option<String>,
-        /// The current revision.
+        /// The revision that was looked at: that of --at, or the newest. Keys, records and `named_leases` are as of it;
+        /// all else of a file or a data directory is as of the newest, for of earlier ones nothing else is kept.
         pub revision: i64,
+        /// The newest revision.
+        pub newest_revision: i64,
         /// Where history begins; -1 if there never was a compaction.
         pub compact_revision: i64,
         /// The revision of a compaction that was begun and has not finished; null if there is none.
@@ -69,6 +73,8 @@ documented! {
         pub leases: u64,
         /// Keys that are attached to one.
         pub attached_keys: u64,
+        /// Leases that keys are attached to.
+        pub named_leases: u64,
         /// The members of the cluster.
         pub members: Vec<MemberJson>,
         /// The alarms that stand.
@@ -169,12 +175,11 @@ documented! {
 /// Tells it.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let source = args.source.open(&args.at.at)?;
-    refuse_revision(&source)?;
     source.say_notes(ui)?;
     let keys = source.point().map(|point| point.needed_keys(&args.source)).transpose()?;
     // Once through the records, once through the pages.
     let reading = Reading::begin("inspecting", 2 * source.database.size_bytes());
-    let facts = Facts::of(&source.database).map_err(|error| out_of_view(&source.shown, &error))?;
+    let facts = Facts::of(&source.database, source.at).map_err(|error| out_of_view(&source.shown, &error))?;
     drop(reading);
     let found = Inspection::of(&source, keys, facts);
     match args.format.format {
@@ -182,12 +187,6 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
         Format::Text => ui.line(found.text())?,
     }
     Ok(Exit::Success)
-}
-
-/// A file is one thing, whatever was at some revision of it; of an archive, each point is another.
-fn refuse_revision(source: &Opened) -> Result<(), Failure> {
-    let refused = || Failure::new(Kind::Usage, format!("{} is no archive, and is inspected as a whole", source.shown));
-    source.at.map_or(Ok(()), |_| Err(refused().hint("`refloat keys` and `hashkv` take --at")))
 }
 
 impl Inspection {
@@ -211,6 +210,7 @@ impl Inspection {
             cluster_version: tables.cluster_version,
             storage_version: tables.storage_version,
             revision: facts.revision.0,
+            newest_revision: facts.newest.0,
             compact_revision: facts.compact_revision.map_or(-1, |revision| revision.0),
             pending_compaction: facts.pending_compaction.map(|revision| revision.0),
             live_keys: key_space.live_keys,
@@ -218,6 +218,7 @@ impl Inspection {
             tombstones: key_space.tombstones,
             leases: tables.leases,
             attached_keys: key_space.attached_keys,
+            named_leases: key_space.named_leases,
             members: tables.members.into_iter().map(MemberJson::of).collect(),
             alarms: tables.alarms.iter().map(AlarmJson::of).collect(),
             auth_enabled: tables.auth_enabled,
@@ -238,10 +239,25 @@ impl Inspection {
     }
 
     fn text(&self) -> String {
-        format!("{}\n\n{}", self.facts(), self.prefixes())
+        let prefixes = self.prefixes();
+        if !self.is_earlier() {
+            let mut facts = self.what_it_is();
+            self.add_keys(&mut facts);
+            self.add_cluster(&mut facts);
+            return format!("{facts}\n\n{prefixes}");
+        }
+        let (mut then, mut now) = (self.what_it_is(), Table::default());
+        self.add_keys(&mut then);
+        self.add_cluster(&mut now);
+        format!("{then}\n\nas it is now, at revision {}:\n{now}\n\n{prefixes}", self.newest_revision)
     }
 
-    fn facts(&self) -> Table {
+    /// Whether it is looked at as it was before it became what it is.
+    fn is_earlier(&self) -> bool {
+        self.revision != self.newest_revision
+    }
+
+    fn what_it_is(&self) -> Table {
         let mut table = Table::default();
         table.fact("what", self.what());
         if let Some(lineage) = self.plan.as_ref().and_then(|plan| plan.lineage.as_ref()) {
@@ -254,11 +270,24 @@ impl Inspection {
             table.fact("encrypted", key.text());
         }
         table.fact("etcd version", &self.etcd_version);
+        table
+    }
+
+    /// What is known of any revision.
+    fn add_keys(&self, table: &mut Table) {
         table.fact("revision", self.revision);
         table.fact("compact revision", self.compaction());
         table.fact("live keys", self.live_keys);
         table.fact("records", format!("{} ({} of them deletions)", self.records, self.tombstones));
-        table.fact("leases", format!("{} ({} keys attached)", self.leases, self.attached_keys));
+        let leases = if self.is_earlier() { format!("{} named", self.named_leases) } else { self.leases.to_string() };
+        table.fact("leases", format!("{leases} ({} keys attached)", self.attached_keys));
+    }
+
+    /// What is known of the newest revision alone.
+    fn add_cluster(&self, table: &mut Table) {
+        if self.is_earlier() {
+            table.fact("leases", self.leases);
+        }
         for member in &self.members {
             table.fact("member", member.text());
         }
@@ -278,7 +307,6 @@ impl Inspection {
                 table.fact(fact, exact(size));
             }
         }
-        table
     }
 
     fn what(&self) -> String {

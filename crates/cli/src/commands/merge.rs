@@ -221,11 +221,13 @@ impl Args {
         let full_window = (!self.no_full).then_some(self.full_window);
         let lineage = self.source.archive.lineage.clone();
         let policy = MergePolicy { windows: self.windows.clone(), full_window, lineage, ..MergePolicy::default() };
-        policy.check().map_err(|error| {
-            let full = "--full-window has to be a multiple of the last of --windows, or give --no-full";
-            Failure::new(Kind::Usage, error.to_string()).hint(full)
-        })?;
-        Ok(policy)
+        let Err(error) = policy.check() else { return Ok(policy) };
+        let deltas_alone = MergePolicy { full_window: None, ..policy };
+        let hint = match deltas_alone.check() {
+            Ok(()) => "--full-window has to be a multiple of the last of --windows, or give --no-full",
+            Err(_) => "--windows takes them from the shortest on, as in 20s,1m,5m",
+        };
+        Err(Failure::new(Kind::Usage, error.to_string()).hint(hint))
     }
 
     /// Whom what is made is encrypted for, if that is said.

@@ -198,6 +198,11 @@ impl Learned {
                 Err(error) => learned.failed(open, args, entry, error)?,
             }
         }
+        let overreaching = open.archive.overreaching().map_err(|error| open.failure(&args.source, None, &error))?;
+        for (key, why) in overreaching {
+            learned.known.without.insert(key.clone());
+            learned.unreadable.push((key, why));
+        }
         for entry in catalogue.entries().filter(|entry| matches!(entry.form, Form::Snapshot | Form::Full(_))) {
             if !learned.known.without.contains(&entry.key) {
                 learned.full(open, args, entry)?;

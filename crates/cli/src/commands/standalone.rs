@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use ::agent::follow::etcd::Etcd;
+use ::agent::home::Home;
 use ::agent::http::looks::restorer::Restorer;
 use ::agent::http::{Forward, Guard, Limits, Tls, serve};
 use ::agent::run::{Agent, Settings};
@@ -20,14 +21,13 @@ use ::agent::start::place::Place;
 use ::agent::start::policy::Policy;
 use ::agent::stop::Stopper;
 use archive::error::in_one_line;
-use archive::fence::Terms;
 use etcd_data::Kind;
 use etcd_data::error::kind_of;
 use etcd_rpc::{Access, Endpoint};
 use tokio::sync::{mpsc, watch};
 
 use crate::also_args::AlsoArgs;
-use crate::beforehand::{require_nothing_wrong, require_own_archive};
+use crate::beforehand::{require_archive_of, require_nobody_on, require_nothing_wrong, require_own_archive};
 use crate::care_args::CareArgs;
 use crate::commands::agent::{FollowArgs, begin, listen, no_longer, routes};
 use crate::commands::launch::launcher;
@@ -95,6 +95,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let listener = listen(args.listen)?;
     let page = listener.address().unwrap_or(args.listen);
     let (endpoints, access, guard) = (args.endpoints()?, args.access()?, args.guard()?);
+    let schedule = args.follow.schedule()?;
     let runs_etcd = args.endpoints.is_empty();
     let program = runs_etcd.then(|| args.program()).transpose()?;
     let runtime = runtime()?;
@@ -103,8 +104,10 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     }
     let dir = args.dir()?;
     let lock = lock(&dir)?;
+    if runs_etcd {
+        require_nobody_on(&data_dir(&dir))?;
+    }
     let archive = args.archive_in(&dir)?;
-    let schedule = args.follow.schedule()?;
     let spools = args.follow.spool.clone().unwrap_or_else(|| dir.join("spool"));
     let done = runtime.block_on(async {
         let home = HomeArgs::find_or_recall(args.home.site(&archive)?, &archive, &spools).await?;
@@ -114,8 +117,9 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
         let (lives, mut life) = watch::channel(Life::default());
         // It begins before etcd does: what an earlier run sealed last may have to be delivered first.
         let live = Arc::new(Etcd::at(endpoints.clone(), access.clone()));
-        if !runs_etcd {
-            require_own_archive(Arc::clone(&live) as _, &home, args.home.replaces).await?;
+        match runs_etcd {
+            true => require_archive_of(&args.place(&dir, &home), &home, args.home.replaces).await?,
+            false => require_own_archive(Arc::clone(&live) as _, &home, args.home.replaces).await?,
         }
         let (restoring, told) = watch::channel(None);
         let settings = Settings {
@@ -124,7 +128,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
             rhythm: args.follow.rhythm(),
             schedule,
             others,
-            terms: Terms::default(),
+            terms: args.follow.terms(),
             spool: home.spool(&spools),
             replaces: args.home.replaces,
             restoring: told,
@@ -176,16 +180,15 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
 
 impl Args {
     fn program(&self) -> Result<OsString, Failure> {
-        for port in [self.client_port, self.peer_port] {
-            // etcd would say so too, and later.
-            TcpListener::bind(("127.0.0.1", port)).map_err(|error| {
-                let failure = Failure::because(kind_of(&error), format!("port {port} is not free"), &error);
-                failure.hint(format!(
-                    "if an etcd runs there, `--endpoints http://127.0.0.1:{port}` follows it; otherwise --client-port and \
-                     --peer-port name others"
-                ))
-            })?;
-        }
+        // etcd would say so too, and later. The first is held meanwhile: it cannot be the second as well.
+        let _held = listen((Ipv4Addr::LOCALHOST, self.client_port).into()).map_err(|failure| {
+            failure.hint(format!(
+                "--client-port names another port; if an etcd runs there, `--endpoints {}` follows it",
+                self.client_url()
+            ))
+        })?;
+        listen((Ipv4Addr::LOCALHOST, self.peer_port).into())
+            .map_err(|failure| failure.hint("--peer-port names another port"))?;
         let found = ::agent::supervise::find(&self.etcd).map(PathBuf::into_os_string);
         found.ok_or_else(|| {
             Failure::new(Kind::Missing, format!("there is no program {}", self.etcd.display()))
@@ -248,19 +251,23 @@ impl Args {
         format!("http://127.0.0.1:{}", self.client_port)
     }
 
-    fn tended(&self, program: OsString, dir: &Path, agent: &Agent) -> Tended {
-        let home = &agent.home;
+    fn place(&self, dir: &Path, home: &Home) -> Place {
         let peer = format!("http://127.0.0.1:{}", self.peer_port);
-        let place = Place {
+        Place {
             cluster: home.cluster.name.clone(),
             name: "standalone".into(),
             initial_cluster: format!("standalone={peer}"),
             peer_urls: vec![peer],
             token: home.cluster.id.to_string(),
-            data_dir: dir.join("etcd"),
+            data_dir: data_dir(dir),
             wal_dir: None,
             namespace: None,
-        };
+        }
+    }
+
+    fn tended(&self, program: OsString, dir: &Path, agent: &Agent) -> Tended {
+        let home = &agent.home;
+        let place = self.place(dir, home);
         let setup = Setup {
             place,
             policy: Policy::default(),
@@ -294,6 +301,11 @@ impl Args {
     }
 }
 
+/// Where etcd keeps its data.
+fn data_dir(dir: &Path) -> PathBuf {
+    dir.join("etcd")
+}
+
 /// The folder is used by one at a time.
 fn lock(dir: &Path) -> Result<std::fs::File, Failure> {
     let path = dir.join("lock");
@@ -313,7 +325,7 @@ fn tend_failure(ended: Result<(), TendError>) -> Failure {
     match ended {
         Ok(()) => Failure::new(Kind::Unavailable, "etcd has ended"),
         Err(error) => {
-            let failure = Failure::new(Kind::Unavailable, in_one_line(&error));
+            let failure = Failure::new(error.kind(), in_one_line(&error));
             match error {
                 TendError::Stopped(_) => {
                     failure.hint("nothing was changed; docs/start-of-a-member.md tells what leads on")

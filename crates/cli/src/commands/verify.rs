@@ -117,6 +117,7 @@ fn verify(source: &Opened) -> Result<Verdict, Failure> {
     })?;
     if let Some(data_dir) = source.data_dir() {
         data_dir::findings(data_dir).into_iter().for_each(|finding| found.add(finding));
+        found.notes.extend(data_dir::note_of_end(data_dir));
         found.notes.extend(source.log_notes().into_iter().map(Finding::note_of_log));
     }
     let hash = found.hash_at(source)?;

@@ -5,12 +5,17 @@ use crate::Cli;
 
 /// What becomes of `refloat agent` with these arguments and a file with that text.
 fn given(args: &[&str], text: &str) -> Result<Given, String> {
+    given_in(&Environment::default(), args, text)
+}
+
+/// The same in this environment.
+fn given_in(environment: &Environment, args: &[&str], text: &str) -> Result<Given, String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("settings.yaml");
     std::fs::write(&path, text).unwrap();
     let file = format!("--settings={}", path.display());
     let args = [&["refloat", "agent"][..], args, &[&file]].concat();
-    let given = Given::new(&crate::command(), args.into_iter().map(OsString::from).collect());
+    let given = Given::new(&crate::command(), args.into_iter().map(OsString::from).collect(), environment);
     let shown = |failure: Failure| match failure {
         Failure::Said { message, hint, .. } => {
             format!("{message} ({})", hint.unwrap_or_default()).replace(path.to_str().unwrap(), "FILE")
@@ -25,7 +30,11 @@ fn given(args: &[&str], text: &str) -> Result<Given, String> {
 }
 
 fn added(args: &[&str], text: &str) -> Vec<String> {
-    let given = given(args, text).unwrap();
+    added_in(&[], args, text)
+}
+
+fn added_in(variables: &[(&str, &str)], args: &[&str], text: &str) -> Vec<String> {
+    let given = given_in(&Environment::of(variables.iter().copied()), args, text).unwrap();
     given.args.into_iter().skip(3 + args.len()).map(|arg| arg.into_string().unwrap()).collect()
 }
 
@@ -54,6 +63,53 @@ fn what_the_file_says_becomes_arguments() {
 fn a_flag_goes_before_the_file() {
     assert_eq!(added(&["/a", "--seal-after", "2s"], "seal-after: 1s\narchive: /b\n"), [""; 0]);
     assert_eq!(added(&["/a", "--seal-after=2s"], "takeover: 9s\n"), ["--takeover=9s"]);
+}
+
+#[test]
+fn each_flag_has_a_variable_that_goes_before_the_file_and_after_the_flag() {
+    let seal = [("REFLOAT_SEAL_AFTER", "2s")];
+    assert_eq!(added_in(&seal, &["/a"], ""), ["--seal-after=2s"]);
+    assert_eq!(added_in(&seal, &["/a"], "seal-after: 1s\ntakeover: 9s\n"), ["--seal-after=2s", "--takeover=9s"]);
+    assert_eq!(added_in(&seal, &["/a", "--seal-after=3s"], "seal-after: 1s\n"), [""; 0]);
+    assert_eq!(added_in(&[("REFLOAT_SEAL_AFTER", "")], &["/a"], ""), [""; 0]);
+    // A switch that is off is off, whatever the file says.
+    assert_eq!(added_in(&[("REFLOAT_KEEP_ALL", "true")], &["/a"], ""), ["--keep-all"]);
+    assert_eq!(added_in(&[("REFLOAT_KEEP_ALL", "false")], &["/a"], "keep-all: true\n"), [""; 0]);
+    let several = [("REFLOAT_ALSO", "s3://b/one, /two"), ("REFLOAT_ENDPOINTS", "http://a:1")];
+    assert_eq!(added_in(&several, &["/a"], ""), ["--endpoints=http://a:1", "--also=s3://b/one", "--also=/two"]);
+    // What names the file, what is nobody's, and what only another command has.
+    let others = [("REFLOAT_SETTINGS", "/none"), ("REFLOAT_SERVICE_HOST", "10.0.0.1"), ("REFLOAT_CLIENT_PORT", "5")];
+    assert_eq!(added_in(&others, &["/a"], ""), [""; 0]);
+}
+
+/// There is none that is called otherwise, and no second list of them.
+#[test]
+fn whatever_can_be_set_can_be_set_by_a_variable() {
+    let mut program = crate::command();
+    program.build();
+    let agent = program.find_subcommand("agent").unwrap();
+    for arg in agent.get_arguments().filter(|arg| !is_its_own(arg)) {
+        let Some(long) = arg.get_long() else { continue };
+        let variable = format!("REFLOAT_{}", long.replace('-', "_").to_uppercase());
+        let value = if arg.get_action().takes_values() { "1" } else { "true" };
+        let environment = Environment::of([(variable.as_str(), value)]);
+        let args = ["refloat", "agent", "/a"].map(OsString::from).to_vec();
+        let given = Given::new(&crate::command(), args, &environment).unwrap();
+        let is_read_by_clap = arg.get_env().is_some_and(|known| known == variable.as_str());
+        assert_eq!(given.args.len(), if is_read_by_clap { 3 } else { 4 }, "{variable}: {:?}", given.args);
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_variable_is_named_with_it() {
+    for (variable, value, args, expected) in [
+        ("REFLOAT_SEAL_AFTER", "soon", &["/a"][..], "REFLOAT_SEAL_AFTER: invalid value 'soon'"),
+        ("REFLOAT_KEEP_ALL", "maybe", &["/a"], "REFLOAT_KEEP_ALL: it is true or false"),
+        ("REFLOAT_KEEP_ALL", "true", &["/a", "--window", "3d"], "REFLOAT_KEEP_ALL: the argument"),
+    ] {
+        let told = given_in(&Environment::of([(variable, value)]), args, "").map(|_| ()).unwrap_err();
+        assert!(told.starts_with(expected), "{variable}: {told}");
+    }
 }
 
 #[test]

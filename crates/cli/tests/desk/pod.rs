@@ -1,14 +1,16 @@
 //! A member and the agent beside it, as two containers of a pod are: `refloat wrap` around etcd, and `refloat agent`.
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use testkit::{Client, MemberPorts, Port, Version};
+use testkit::{Client, ClientError, MemberPorts, Port, Version};
 
+use crate::doors::Doors;
 use crate::running::Running;
 
 const LONG: Duration = Duration::from_secs(90);
@@ -17,6 +19,7 @@ const LONG: Duration = Duration::from_secs(90);
 pub(crate) struct Pod {
     name: String,
     folder: PathBuf,
+    doors: Doors,
     ports: MemberPorts,
     agents: Port,
     wraps: Port,
@@ -30,14 +33,15 @@ pub(crate) struct Wrap {
 }
 
 impl Pod {
-    /// So many, below `folder`.
-    pub(crate) fn several(count: usize, folder: &Path) -> Vec<Self> {
+    /// So many, below `folder`. Each lets in whom `doors` do.
+    pub(crate) fn several(count: usize, folder: &Path, doors: &Doors) -> Vec<Self> {
         let pods: Vec<Self> = (0..count)
             .map(|number| {
                 let name = format!("m-{number}");
                 let folder = folder.join(&name);
                 fs::create_dir_all(&folder).unwrap();
-                Self { name, folder, ports: MemberPorts::reserve(), agents: Port::reserve(), wraps: Port::reserve() }
+                let (doors, ports) = (doors.clone(), MemberPorts::reserve());
+                Self { name, folder, doors, ports, agents: Port::reserve(), wraps: Port::reserve() }
             })
             .collect();
         for pod in &pods {
@@ -59,18 +63,27 @@ impl Pod {
         let of_all = |url: &dyn Fn(&Self) -> String| -> String {
             all.iter().map(|pod| format!("\n  {}: [{}]", pod.name, url(pod))).collect()
         };
-        let initial: Vec<String> = all.iter().map(|pod| format!("{}={}", pod.name, pod.ports.peer.url())).collect();
+        let initial: Vec<String> = all.iter().map(|pod| format!("{}={}", pod.name, pod.peer_url())).collect();
         format!(
             "name: etcd-config\ndata-dir: {}\nlisten-client-urls: {}\nlisten-peer-urls: {}\n\
              enable-grpc-gateway: true\ninitial-cluster: {}\ninitial-cluster-state: new\ninitial-cluster-token: etcd-cluster\n\
-             advertise-client-urls:{}\ninitial-advertise-peer-urls:{}\n",
+             advertise-client-urls:{}\ninitial-advertise-peer-urls:{}\n{}",
             self.data().display(),
-            self.ports.client.url(),
-            self.ports.peer.url(),
+            self.client_url(),
+            self.peer_url(),
             initial.join(","),
-            of_all(&|pod| pod.ports.client.url()),
-            of_all(&|pod| pod.ports.peer.url()),
+            of_all(&Self::client_url),
+            of_all(&Self::peer_url),
+            self.doors.configuration(),
         )
+    }
+
+    fn client_url(&self) -> String {
+        self.doors.url(self.ports.client.address())
+    }
+
+    fn peer_url(&self) -> String {
+        self.doors.url(self.ports.peer.address())
     }
 
     /// The data directory.
@@ -83,8 +96,25 @@ impl Pod {
         fs::remove_dir_all(self.data()).unwrap();
     }
 
-    pub(crate) fn client(&self) -> Client {
-        Client::new(self.ports.client.address(), self.ports.peer.address())
+    /// One line more of etcd's configuration, which holds from the next start on.
+    pub(crate) fn configure(&self, line: &str) {
+        let mut config = fs::File::options().append(true).open(self.config()).unwrap();
+        writeln!(config, "{line}").unwrap();
+    }
+
+    /// A client of the member, which is let in as soon as somebody opens. Users have to log in anew after each start.
+    pub(crate) fn client(&self) -> Result<Client, ClientError> {
+        self.doors.client(&self.ports)
+    }
+
+    /// A client who may read what begins with `r`, and nothing else.
+    pub(crate) fn reader(&self) -> Result<Client, ClientError> {
+        self.doors.reader(&self.ports)
+    }
+
+    /// A client who guesses a password.
+    pub(crate) fn guesser(&self) -> Result<Client, ClientError> {
+        self.doors.guesser(&self.ports)
     }
 
     /// Starts the agent beside it, of which others are at `endpoints`.
@@ -92,11 +122,13 @@ impl Pod {
         let (config, spool) = (self.config(), self.folder.join("spool"));
         let [archive, config, spool] = [archive, &config, &spool].map(|path| path.to_str().unwrap());
         let args = ["agent", archive, "--endpoints", endpoints, "--name", &self.name, "--spool", spool];
-        let (wrapper, token) = (format!("http://{}", self.wraps.address()), self.token());
+        let (wrapper, token) = (self.doors.url(self.wraps.address()), self.token());
         let beside = ["--etcd-config", config, "--member", &self.name, "--allow-unauthenticated"];
         let ends = ["--wrapper", &wrapper, "--token-file", token.to_str().unwrap()];
         let pace = ["--seal-after", "300ms", "--takeover", "2s"];
-        let args = [&args[..], &beside, &ends, &pace, more].concat();
+        let introduced = self.doors.introduce_agent();
+        let introduced: Vec<&str> = introduced.iter().map(String::as_str).collect();
+        let args = [&args[..], &beside, &ends, &pace, &introduced[..], more].concat();
         Running::start(&args, self.agents.address(), &self.folder.join("agent.log"))
     }
 
@@ -111,6 +143,7 @@ impl Pod {
             .args(["--agent", &format!("http://{}", self.agents.address())])
             .args(["--config-file", self.folder.join("made.yaml").to_str().unwrap()])
             .args(["--exit-note", self.folder.join("exit_code").to_str().unwrap()])
+            .args(self.doors.introduce_wrap())
             .arg("--")
             .arg(version.etcd())
             .stdin(Stdio::null())
@@ -123,7 +156,7 @@ impl Pod {
 
     /// Where clients find all of `pods`.
     pub(crate) fn endpoints(pods: &[Self]) -> String {
-        pods.iter().map(|pod| pod.ports.client.url()).collect::<Vec<_>>().join(",")
+        pods.iter().map(Self::client_url).collect::<Vec<_>>().join(",")
     }
 }
 

@@ -72,16 +72,28 @@ impl Running {
 
     /// What it tells of itself, if it answers.
     pub(crate) fn status(&self) -> Option<Value> {
+        let body = self.asked("/api/v1/status")?;
+        let begin = body.find('{')?;
+        let end = body.rfind('}')?;
+        serde_json::from_str(body.get(begin..=end)?).ok()
+    }
+
+    /// The value of the metric that begins with `name` and has all of `labels`, if it tells that.
+    pub(crate) fn metric(&self, name: &str, labels: &[&str]) -> Option<f64> {
+        let told = self.asked("/metrics")?;
+        let is_it = |line: &&str| line.starts_with(name) && labels.iter().all(|label| line.contains(label));
+        told.lines().find(is_it)?.rsplit(' ').next()?.parse().ok()
+    }
+
+    /// What is served at `path`, if it answers.
+    fn asked(&self, path: &str) -> Option<String> {
         let mut stream = TcpStream::connect_timeout(&self.page, Duration::from_secs(1)).ok()?;
-        let request = format!("GET /api/v1/status HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.page);
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.page);
         stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
         stream.write_all(request.as_bytes()).ok()?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).ok()?;
-        let (_, body) = answer.split_once("\r\n\r\n")?;
-        let begin = body.find('{')?;
-        let end = body.rfind('}')?;
-        serde_json::from_str(body.get(begin..=end)?).ok()
+        answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned())
     }
 
     /// Kills it, as a power cut would.

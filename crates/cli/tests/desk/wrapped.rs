@@ -1,5 +1,7 @@
 //! `refloat wrap` as a process.
 
+#![allow(dead_code, reason = "each test uses its part")]
+
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};

@@ -15,8 +15,6 @@ use crate::traffic::{Traffic, Truth, Written};
 
 /// How many points, if `POINTS` does not say.
 const POINTS: usize = 100;
-/// Of so many points one is built as a data directory, by the program.
-const BUILT: usize = 10;
 /// How far a change may be seen from when it was made, while nobody is killed: a second is the finest that is told.
 const SOON: SignedDuration = SignedDuration::from_secs(3);
 
@@ -54,12 +52,13 @@ fn random_points_of_a_random_history_are_what_the_cluster_had() {
     let drawn: Vec<Truth> = (0..wanted).map(|_| *usable.choose(&mut random).unwrap()).collect();
     let (early, late) = drawn.split_at(wanted / 2);
     early.iter().for_each(|truth| before.require(truth));
+    early.iter().for_each(|truth| require_built(&stage, truth));
     // The same history in other objects.
     let merged = stage.place.command("merge").output().unwrap();
     assert!(merged.status.success(), "{}", String::from_utf8_lossy(&merged.stderr));
     let after = Reader::open(stage.place.open());
     late.iter().for_each(|truth| after.require(truth));
-    let built = drawn.iter().step_by(BUILT).inspect(|truth| require_built(&stage, truth)).count();
+    late.iter().for_each(|truth| require_built(&stage, truth));
 
     let written = traffic.written();
     let written: Vec<&Written> = written.iter().filter(|written| written.revision >= before.first()).collect();
@@ -68,8 +67,8 @@ fn random_points_of_a_random_history_are_what_the_cluster_had() {
         require_moment(&after, &written, written.choose(&mut random).unwrap().between.1);
     }
     println!(
-        "seed {seed}, etcd {version}: {last} revisions, {wanted} points compared, {built} of them built as data \
-         directories, {moments} moments"
+        "seed {seed}, etcd {version}: {last} revisions, {wanted} points compared and built as data directories, \
+         {moments} moments"
     );
 }
 
@@ -81,7 +80,7 @@ fn all_truths(traffic: &Traffic, last: i64) -> Vec<Truth> {
     truths
 }
 
-/// Requires the same of a data directory that the program builds.
+/// Requires the same of the data directory that the program builds of it.
 fn require_built(stage: &Stage, truth: &Truth) {
     let dir = stage.folder.path().join("built");
     let mut command = stage.place.command("restore");

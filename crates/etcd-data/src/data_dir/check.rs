@@ -77,6 +77,18 @@ pub(super) fn members(log: &Log<File>, snaps: &[Snap], tables: &Tables) -> Vec<F
     findings
 }
 
+/// Whether `findings` say that the log is of a member that the database, which has `tables`, cannot be of: the two make
+/// nothing together. Up to 3.5 it is the raft snapshot that counts, and the members in the database may lag behind it.
+pub(super) fn are_strangers(findings: &[Finding], tables: &Tables) -> bool {
+    let database_counts = tables.storage_version().ok().flatten().is_some();
+    findings.iter().any(|finding| match finding {
+        Finding::OtherMember { in_snapshot, .. } | Finding::OtherMembers { in_snapshot, .. } => {
+            database_counts || !in_snapshot
+        }
+        _ => false,
+    })
+}
+
 /// All members that the database knows, also as removed.
 fn known_members(tables: &Tables) -> Vec<MemberId> {
     let present = tables.members().filter_map(Result::ok).map(|member| MemberId(member.id));

@@ -32,7 +32,7 @@ impl LogPlace {
         if path.join("member/wal").symlink_metadata().is_ok() {
             return Self::Inside;
         }
-        recorded(&path.join("member")).map_or(Self::Inside, Self::Recorded)
+        recorded(path).map_or(Self::Inside, Self::Recorded)
     }
 
     /// The folder, for the data directory at `path`.
@@ -67,11 +67,17 @@ impl LogPlace {
 /// No record of a restore comes near to this.
 const MAX_RECORD_BYTES: u64 = 1 << 20;
 
-fn recorded(member: &Path) -> Option<PathBuf> {
+fn recorded(path: &Path) -> Option<PathBuf> {
+    let member = path.join("member");
     let metadata = member.join(FILE_NAME).metadata().ok()?;
     // Reading a pipe would wait for somebody to write to it.
     let is_record = metadata.is_file() && metadata.len() <= MAX_RECORD_BYTES;
-    is_record.then(|| Record::read(member))??.wal.map(|wal| wal.dir)
+    let record = is_record.then(|| Record::read(&member))??;
+    match record.wal_inside {
+        // From where the directory is now: it may have been moved.
+        Some(inside) => std::path::absolute(path.join(inside)).ok(),
+        None => record.wal.map(|wal| wal.dir),
+    }
 }
 
 /// Whether there are raft snapshots that can be read, and none of them knows `member`.

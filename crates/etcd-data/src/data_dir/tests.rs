@@ -1,11 +1,12 @@
+use prost::Message;
 use tempfile::TempDir;
 use testkit::fixtures;
 
 use super::*;
 use crate::error::Kind;
 use crate::hash::{HashKv, hash_kv};
-use crate::member_id::MemberId;
-use crate::raft::ConfState;
+use crate::member_id::{ClusterId, MemberId};
+use crate::raft::{ConfState, HardState};
 use crate::restore::options::Token;
 use crate::restore::record::{FILE_NAME, Record, WalRecord};
 use crate::restore::sample::Sample;
@@ -14,21 +15,27 @@ use crate::revision::Revision;
 use crate::snap::Membership;
 use crate::source::{OpenError, Source, SourceKind};
 use crate::tables::{Member, Tables};
-use crate::wal::{SegmentName, fresh_log};
+use crate::wal::record::{FrameHead, Record as WalFrame, RecordKind};
+use crate::wal::{Metadata, SegmentName, SnapshotMark, fresh_log};
 
-/// A data directory `data`, restored with its log in `wal` beside it.
+/// A data directory `data`, restored with its log in a folder of its own.
 struct Restored {
     folder: TempDir,
     hash: HashKv,
 }
 
 impl Restored {
+    /// With the log in `wal` beside the directory.
     fn new() -> Self {
+        Self::with_log_in("wal")
+    }
+
+    fn with_log_in(wal: &str) -> Self {
         let mut sample = Sample::new();
         sample.put("a", "1").put("b", "2").delete("a");
         let folder = tempfile::tempdir().unwrap();
         let token = Token::Named("token".into());
-        let wal_dir = Some(folder.path().join("wal"));
+        let wal_dir = Some(folder.path().join(wal));
         let options = Options { wal_dir, ..Options::new(folder.path().join("data"), token, "now") };
         let source = sample.database();
         let plan = Plan::make(&source, &options).unwrap();
@@ -94,6 +101,20 @@ fn a_log_that_a_restore_put_elsewhere_is_found() {
     let data_dir = source.data_dir.unwrap();
     assert_eq!(data_dir.log_place, LogPlace::Recorded(restored.path("wal").canonicalize().unwrap()));
     assert_eq!((data_dir.ahead.unwrap().entries, data_dir.findings), (0, Vec::new()));
+}
+
+#[test]
+fn a_log_that_a_restore_put_elsewhere_in_the_directory_is_found_wherever_that_goes() {
+    for wal in ["data/wal", "data/member/log"] {
+        let restored = Restored::with_log_in(wal);
+        let open = |data: &str| Source::open(&restored.path(data), restored.folder.path()).unwrap();
+        let source = open("data");
+        assert_eq!(hash(&source), restored.hash, "{wal}");
+        assert_eq!(source.data_dir.unwrap().log_place, LogPlace::Recorded(restored.path(wal)));
+
+        fs::rename(restored.path("data"), restored.path("moved")).unwrap();
+        assert_eq!(hash(&open("moved")), restored.hash, "{wal}");
+    }
 }
 
 #[test]
@@ -169,6 +190,10 @@ fn the_log_of_another_cluster_is_told() {
     let [Finding::OtherMembers { first, in_snapshot: false, .. }] = found.as_slice() else { panic!("{found:?}") };
     assert_eq!(first, &[MemberId(0xabc)]);
     assert_eq!(found[0].severity(), bolt_file::check::Severity::Fatal);
+    // What it would make of the database is nobody's.
+    assert!(matches!(restored.open(), Err(OpenError::Log { source: ReplayError::Stranger, .. })));
+    let alone = Source::open_damaged(&restored.path("data"), restored.folder.path()).unwrap();
+    assert_eq!(hash(&alone), restored.hash);
 }
 
 #[test]
@@ -181,6 +206,73 @@ fn the_log_of_another_cluster_is_told_also_if_it_cannot_be_applied() {
     assert!(matches!(data_dir.ahead, Err(ReplayError::DatabaseAhead { .. })));
     let told = |finding: &Finding| matches!(finding, Finding::OtherMembers { .. });
     assert!(data_dir.findings.iter().any(told), "{:?}", data_dir.findings);
+}
+
+/// A log of these records, under the checksum that they call for.
+fn framed(records: &[(RecordKind, Vec<u8>)]) -> Vec<u8> {
+    let (mut bytes, mut crc) = (Vec::new(), 0);
+    for (kind, data) in records {
+        crc = crc32c::crc32c_append(crc, data);
+        let frame = WalFrame { kind: *kind as i64, crc, data: data.clone().into() }.encode_to_vec();
+        bytes.extend(FrameHead::around(frame.len() as u64).0.to_le_bytes());
+        bytes.extend(frame);
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+    }
+    bytes
+}
+
+/// What `log`, in frames, records.
+fn records_of(log: &[u8]) -> Vec<(RecordKind, Vec<u8>)> {
+    let (mut records, mut rest) = (Vec::new(), log);
+    while let Some((head, after)) = rest.split_first_chunk::<8>().filter(|(head, _)| **head != [0; 8]) {
+        let head = FrameHead(u64::from_le_bytes(*head));
+        let frame = WalFrame::decode(&after[..head.record_len() as usize]).unwrap();
+        records.push((RecordKind::from_number(frame.kind).unwrap(), frame.data.to_vec()));
+        rest = &after[(head.record_len() + head.pad_len()) as usize..];
+    }
+    records
+}
+
+#[test]
+fn a_log_that_says_it_is_of_another_cluster_than_its_members_made_is_told() {
+    let restored = Restored::with_log_in("data/member/wal");
+    let segment = restored.path("data/member/wal").join(SegmentName::FIRST.to_string());
+    let mut records = records_of(&fs::read(&segment).unwrap());
+    let metadata = records.iter_mut().find(|(kind, _)| *kind == RecordKind::Metadata).unwrap();
+    let said = Metadata::decode(&*metadata.1).unwrap();
+    metadata.1 = Metadata { cluster_id: 0xdef, ..said }.encode_to_vec();
+    assert_eq!(findings(&restored.path("data")), []);
+
+    fs::write(&segment, framed(&records)).unwrap();
+    let found = findings(&restored.path("data"));
+    let expected = Finding::OtherCluster { said: ClusterId(0xdef), of_members: ClusterId(said.cluster_id) };
+    assert_eq!(found, [expected]);
+    assert_eq!(found[0].severity(), bolt_file::check::Severity::Unsound);
+}
+
+#[test]
+fn the_shortened_log_of_a_member_that_the_database_does_not_know_is_told() {
+    let restored = Restored::with_log_in("data/member/wal");
+    let source = restored.open().unwrap();
+    let (applied, known) = (source.data_dir.unwrap().ahead.unwrap().applied, source.database.tables().members());
+    let known: Vec<MemberId> = known.map(|member| MemberId(member.unwrap().id)).collect();
+    let mark = SnapshotMark { index: applied, term: 1, conf_state: None };
+    let shortened = |node_id| {
+        framed(&[
+            (RecordKind::Crc, Vec::new()),
+            (RecordKind::Metadata, Metadata { node_id, cluster_id: 1 }.encode_to_vec()),
+            (RecordKind::Snapshot, mark.encode_to_vec()),
+            (RecordKind::State, HardState { term: 1, vote: node_id, commit: applied }.encode_to_vec()),
+        ])
+    };
+    let segment = restored.path("data/member/wal").join(SegmentName::FIRST.to_string());
+    fs::write(&segment, shortened(known[0].0)).unwrap();
+    assert_eq!(findings(&restored.path("data")), [], "its own member");
+
+    fs::write(&segment, shortened(0xabc)).unwrap();
+    let found = findings(&restored.path("data"));
+    assert_eq!(found, [Finding::OtherMember { member: MemberId(0xabc), known, in_snapshot: false }]);
+    assert_eq!(found[0].severity(), bolt_file::check::Severity::Fatal);
 }
 
 #[test]

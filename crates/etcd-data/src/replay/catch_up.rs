@@ -11,7 +11,6 @@ use super::{ReplayError, Replayed, replay};
 use crate::database::{Database, Direction, Next, Record, RevisionRange};
 use crate::error::Error;
 use crate::raft::ConfState;
-use crate::revision::Revision;
 use crate::snap::Snap;
 use crate::wal::Log;
 
@@ -34,7 +33,11 @@ pub struct CaughtUp {
 
 /// Carries `database` forward to where its member would be after a start: by what `log` has that it does not reflect.
 /// `snaps` are the raft snapshots beside it, by which and by the log it is known who votes.
-pub fn catch_up<S: Storage>(database: Database, log: &Log<S>, snaps: &[Snap]) -> Result<CaughtUp, ReplayError> {
+pub fn catch_up<S: Storage + 'static>(
+    database: Database,
+    log: &Log<S>,
+    snaps: &[Snap],
+) -> Result<CaughtUp, ReplayError> {
     let tables = database.tables();
     let applied = tables.consistent_index()?.unwrap_or_default();
     let conf_state = match conf_state_at(log, snaps, applied)? {
@@ -42,13 +45,12 @@ pub fn catch_up<S: Storage>(database: Database, log: &Log<S>, snaps: &[Snap]) ->
         None => conf_state_of(&database)?,
     };
     let pending = Pending::read(log, applied, conf_state)?;
-    let (entries, applied) = (pending.len(), pending.last_index().unwrap_or(applied));
-
+    let entries = pending.len();
     let rows = find(&database, pending.interest(tables)?)?;
-    let last = database.last_record()?.map_or(Revision::FIRST, |last| last.main);
-    let replayed = replay(tables.clone(), last, rows, pending)?;
 
+    let replayed = replay(&database, rows, pending)?;
     let Replayed { records, tables, uncommitted, lost_passwords, in_doubt, .. } = replayed;
+    let applied = tables.consistent_index()?.unwrap_or_default();
     let database = database.followed_by(RevisionRange::ALL, Arc::new(records)).with_tables(tables);
     Ok(CaughtUp { database, applied, entries, uncommitted, lost_passwords, in_doubt })
 }

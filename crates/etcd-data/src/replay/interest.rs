@@ -10,28 +10,30 @@ use prost::bytes::Bytes;
 
 use super::ReplayError;
 use crate::key_value::KeyValue;
-use crate::raft::{Entry, EntryKind};
-use crate::request::{Command, CompareTarget, Op, PutRequest, Request, TxnRequest};
+use crate::raft::EntryKind;
+use crate::request::{Command, Op, PutRequest, Request, TxnRequest};
 use crate::revision::RevKey;
 use crate::tables::{LeaseId, Tables};
+use crate::wal::{Entries, each};
 
 /// The keys and leases that entries touch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Interest {
     keys: KeySet,
-    /// Of these the value matters too.
-    values: KeySet,
     leases: BTreeSet<i64>,
 }
 
 impl Interest {
     /// What `entries` touch in a database with `tables`.
-    pub(super) fn of(entries: &[Entry], tables: &Tables) -> Result<Interest, ReplayError> {
+    pub(super) fn of(entries: &dyn Entries, tables: &Tables) -> Result<Interest, ReplayError> {
         let mut interest = Interest::default();
         let mut permissions_matter = tables.auth_enabled();
-        for entry in entries.iter().filter(|entry| entry.kind == EntryKind::Normal as i32 && !entry.data.is_empty()) {
-            let request = Request::parse(entry.data.clone());
-            let request = request.map_err(|_| ReplayError::Entry { index: entry.index })?;
+        for entry in each(entries) {
+            let entry = entry?;
+            if entry.kind != EntryKind::Normal as i32 || entry.data.is_empty() {
+                continue;
+            }
+            let request = Request::parse(entry.data).map_err(|_| ReplayError::Entry { index: entry.index })?;
             permissions_matter |= matches!(request.command, Some(Command::AuthEnable(_)));
             let mut puts = Vec::new();
             match &request.command {
@@ -52,7 +54,6 @@ impl Interest {
             }
         }
         interest.keys.merge();
-        interest.values.merge();
         Ok(interest)
     }
 
@@ -82,30 +83,23 @@ impl Interest {
             return None;
         }
         let key = Bytes::copy_from_slice(record.key);
-        let value = if self.values.has(record.key) { record.value.to_vec() } else { Vec::new() };
         let row = Row {
+            at,
             create_revision: record.create_revision.0,
-            mod_revision: at.main.0,
             version: record.version,
             lease: record.lease.0,
-            value,
+            value_len: record.value.len(),
         };
         Some(Sighting { key, row: Some(row).filter(|_| !at.tombstone) })
     }
 
     fn add_put(&mut self, put: &PutRequest) {
         self.keys.add(&put.key, &[]);
-        if put.ignore_value {
-            self.values.add(&put.key, &[]);
-        }
     }
 
     fn add_txn<'a>(&mut self, txn: &'a TxnRequest, puts: &mut Vec<&'a PutRequest>) {
         for compare in &txn.compare {
             self.keys.add(&compare.key, &compare.range_end);
-            if compare.target == CompareTarget::Value as i32 {
-                self.values.add(&compare.key, &compare.range_end);
-            }
         }
         for op in txn.success.iter().chain(&txn.failure) {
             match &op.op {
@@ -201,15 +195,15 @@ pub struct Rows {
     live: BTreeMap<Bytes, Row>,
 }
 
-/// The live state of a key.
+/// The live state of a key, but for its value, which stays in the record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Row {
+    /// The record that it comes from.
+    pub(super) at: RevKey,
     pub(super) create_revision: i64,
-    pub(super) mod_revision: i64,
     pub(super) version: i64,
     pub(super) lease: i64,
-    /// The value, if the interest is in it too.
-    pub(super) value: Vec<u8>,
+    pub(super) value_len: usize,
 }
 
 impl Rows {
@@ -256,16 +250,14 @@ mod tests {
     }
 
     #[test]
-    fn values_are_kept_only_where_they_matter() {
+    fn only_what_is_of_interest_is_noted_and_of_values_how_long_they_are() {
         let mut interest = Interest::default();
         interest.keys.add(b"a", b"z");
-        interest.values.add(b"b", &[]);
         let at = |tombstone| RevKey { main: crate::Revision(9), sub: 0, tombstone };
         let record = |key: &'static str| KeyValue { key: key.as_bytes(), value: b"value", ..KeyValue::default() };
         let sight = |key, tombstone| interest.sight(at(tombstone), &record(key));
 
-        assert_eq!(sight("a", false).unwrap().row.unwrap().value, b"");
-        assert_eq!(sight("b", false).unwrap().row.unwrap().value, b"value");
+        assert_eq!(sight("a", false).unwrap().row.unwrap().value_len, 5);
         assert_eq!(sight("b", true).unwrap().row, None);
         assert_eq!(sight("z", false), None);
     }

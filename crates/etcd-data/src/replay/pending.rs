@@ -1,21 +1,22 @@
 //! Which entries of a log a member applies when it starts.
 
+use std::sync::Arc;
+
 use bolt_file::Storage;
 use prost::Message;
 
 use super::ReplayError;
 use super::interest::Interest;
-use crate::raft::{ConfChange, ConfState, Entry, EntryKind};
+use crate::raft::{ConfChange, ConfState, EntryKind};
 use crate::snap::Snap;
 use crate::tables::Tables;
-use crate::wal::{Log, WalError};
+use crate::wal::{Entries, Log, WalError, each};
 
-/// The entries that a member applies when it starts.
-#[derive(Debug, Clone, PartialEq)]
+/// The entries that a member applies when it starts. They stay in the log.
 pub struct Pending {
     /// The members before the first of them.
     pub(super) conf_state: ConfState,
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Arc<dyn Entries>,
     pub(super) uncommitted: u64,
 }
 
@@ -24,7 +25,11 @@ impl Pending {
     ///
     /// That is what the log knows to be committed; and all of it where the member is the only voter, for then there
     /// is nobody to take anything back, and the member commits it as soon as it leads.
-    pub fn read<S: Storage>(log: &Log<S>, applied: u64, conf_state: ConfState) -> Result<Pending, ReplayError> {
+    pub fn read<S: Storage + 'static>(
+        log: &Log<S>,
+        applied: u64,
+        conf_state: ConfState,
+    ) -> Result<Pending, ReplayError> {
         if let Some(finding) = log.findings.iter().find(|finding| !finding.fault.is_beside_the_checksum()) {
             return Err(ReplayError::Damaged(*finding));
         }
@@ -32,42 +37,33 @@ impl Pending {
         if applied > last {
             return Err(ReplayError::DatabaseAhead { applied, last });
         }
-        let mut entries = log.entries_after(applied).collect::<Result<Vec<Entry>, WalError>>()?;
-        if let Some(first) = entries.first().map(|entry| entry.index).filter(|first| *first != applied + 1) {
+        if let Some(first) = log.first_index_after(applied).filter(|first| *first != applied + 1) {
             return Err(ReplayError::Gap { applied, first });
         }
-        let committed = log.hard_state.commit.max(applied);
-        let sure = entries.partition_point(|entry| entry.index <= committed);
-        let own = log.metadata.is_some_and(|metadata| {
-            let voters = with_changes(conf_state.clone(), entries.iter().take(sure));
-            voters.is_only_voter(metadata.node_id)
-        });
-        let mut uncommitted = 0;
-        if !own {
-            uncommitted = (entries.len() - sure) as u64;
-            entries.truncate(sure);
-        }
-        Ok(Pending { conf_state, entries, uncommitted })
+        let all = log.entries_between(applied, u64::MAX);
+        let sure = log.entries_between(applied, log.hard_state.commit.max(applied));
+        let own = match log.metadata {
+            Some(metadata) => with_changes(conf_state.clone(), &sure)?.is_only_voter(metadata.node_id),
+            None => false,
+        };
+        let uncommitted = if own { 0 } else { (all.count() - sure.count()) as u64 };
+        let entries = if own { all } else { sure };
+        Ok(Pending { conf_state, entries: Arc::new(entries), uncommitted })
     }
 
     /// How many entries are to be applied.
     pub fn len(&self) -> u64 {
-        self.entries.len() as u64
+        self.entries.count() as u64
     }
 
     /// Whether there is nothing to apply.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
-    /// The index of the last entry to be applied.
-    pub fn last_index(&self) -> Option<u64> {
-        self.entries.last().map(|entry| entry.index)
+        self.len() == 0
     }
 
     /// What must be known of a database with `tables` to apply this.
     pub fn interest(&self, tables: &Tables) -> Result<Interest, ReplayError> {
-        Interest::of(&self.entries, tables)
+        Interest::of(&*self.entries, tables)
     }
 }
 
@@ -81,24 +77,17 @@ pub fn conf_state_at<S: Storage>(log: &Log<S>, snaps: &[Snap], index: u64) -> Re
     if at < index && log.first_index().is_none_or(|first| first > at + 1) {
         return Ok(None);
     }
-    let mut changes = Vec::new();
-    for entry in log.entries_after(at) {
-        let entry = entry?;
-        if entry.index > index {
-            break;
-        }
-        changes.push(entry);
-    }
-    Ok(Some(with_changes(conf_state, &changes)))
+    with_changes(conf_state, &log.entries_between(at, index)).map(Some)
 }
 
-fn with_changes<'a>(mut conf_state: ConfState, entries: impl IntoIterator<Item = &'a Entry>) -> ConfState {
-    for entry in entries {
+fn with_changes(mut conf_state: ConfState, entries: &dyn Entries) -> Result<ConfState, WalError> {
+    for entry in each(entries) {
+        let entry = entry?;
         if entry.kind == EntryKind::ConfChange as i32
-            && let Ok(change) = ConfChange::decode(entry.data.clone())
+            && let Ok(change) = ConfChange::decode(entry.data)
         {
             conf_state.apply(&change);
         }
     }
-    conf_state
+    Ok(conf_state)
 }

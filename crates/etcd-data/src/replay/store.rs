@@ -6,8 +6,7 @@ use prost::bytes::Bytes;
 
 use super::Stop;
 use super::interest::{Row, Rows, is_in_range};
-use crate::key_value::KeyValue;
-use crate::records::TailRecord;
+use super::tail::{Addition, Tail, Value, ValuePlace, Values};
 use crate::revision::{RevKey, Revision};
 use crate::tables::{LeaseId, Tables};
 
@@ -18,8 +17,13 @@ pub(super) const MAX_RECORD_BYTES: usize = 4 << 30;
 pub(super) struct Store {
     live: BTreeMap<Bytes, Live>,
     attached: HashMap<i64, BTreeSet<Bytes>>,
-    records: Vec<TailRecord>,
-    record_bytes: usize,
+    additions: Vec<Addition>,
+    added_bytes: usize,
+    values: Values,
+    /// The entry that is being applied.
+    entry: usize,
+    /// Its data.
+    data: Bytes,
     revision: i64,
     compacted: i64,
 }
@@ -30,16 +34,9 @@ pub(super) struct Live {
     pub(super) mod_revision: i64,
     pub(super) version: i64,
     pub(super) lease: i64,
-    value: Value,
+    pub(super) value: Value,
     /// The lease that it hangs on: not `lease`, where there was no such lease when the member started.
     attached_to: i64,
-}
-
-/// Where a value is.
-enum Value {
-    Here(Vec<u8>),
-    /// In the record of this number.
-    Record(usize),
 }
 
 /// Changes under one revision.
@@ -50,20 +47,24 @@ pub(super) struct Change<'a> {
 }
 
 impl Store {
-    pub(super) fn new(revision: i64, compacted: i64, rows: Rows, tables: &Tables) -> Store {
+    pub(super) fn new(revision: i64, compacted: i64, rows: Rows, values: Values, tables: &Tables) -> Store {
         let mut store = Store {
             live: BTreeMap::new(),
             attached: HashMap::new(),
-            records: Vec::new(),
-            record_bytes: 0,
+            additions: Vec::new(),
+            added_bytes: 0,
+            values,
+            entry: 0,
+            data: Bytes::new(),
             revision,
             compacted,
         };
         for (key, row) in rows.into_live() {
-            let Row { create_revision, mod_revision, version, lease, value } = row;
+            let Row { at, create_revision, version, lease, value_len } = row;
             let attached_to = if tables.has_lease(LeaseId(lease)) { lease } else { 0 };
             store.attach(&key, attached_to);
-            let value = Value::Here(value);
+            let mod_revision = at.main.0;
+            let value = Value { place: ValuePlace::Database(at), len: value_len };
             store.live.insert(key, Live { create_revision, mod_revision, version, lease, value, attached_to });
         }
         store
@@ -73,8 +74,14 @@ impl Store {
         self.revision
     }
 
-    pub(super) fn into_records(self) -> Vec<TailRecord> {
-        self.records
+    /// Begins to apply the entry that `entry` others come before, and that has `data`.
+    pub(super) fn begin(&mut self, entry: usize, data: Bytes) {
+        (self.entry, self.data) = (entry, data);
+    }
+
+    /// What was added.
+    pub(super) fn into_tail(self) -> Tail {
+        Tail::new(self.additions, self.values)
     }
 
     pub(super) fn get(&self, key: &[u8]) -> Option<&Live> {
@@ -88,14 +95,20 @@ impl Store {
         std::iter::from_fn(move || keys.next().filter(|(key, _)| is_in_range(key, from, end)))
     }
 
-    pub(super) fn value<'a>(&'a self, live: &'a Live) -> &'a [u8] {
-        match &live.value {
-            Value::Here(value) => value,
-            Value::Record(number) => {
-                let record = self.records.get(*number).and_then(|record| KeyValue::parse(&record.value).ok());
-                record.map(|record| record.value).unwrap_or_default()
-            }
+    /// Reads the value of a live key.
+    pub(super) fn value(&self, live: &Live) -> Result<Bytes, Stop> {
+        self.values.reader().read(live.value).map_err(Stop::Data)
+    }
+
+    /// Where `value` is, which is a slice of the data of the entry that is being applied.
+    pub(super) fn place_of(&self, value: &Bytes) -> Result<Value, Stop> {
+        let (len, start) = (value.len(), value.as_ptr().addr().wrapping_sub(self.data.as_ptr().addr()));
+        if len == 0 {
+            return Ok(Value::EMPTY);
         }
+        // A copy would be anywhere.
+        let found = self.data.get(start..start.saturating_add(len)).filter(|found| *found == value);
+        found.map(|_| Value { place: ValuePlace::Log { entry: self.entry, start }, len }).ok_or(Stop::Entry)
     }
 
     /// The keys that hang on a lease, in order.
@@ -141,34 +154,23 @@ impl Change<'_> {
         self.store
     }
 
-    pub(super) fn put(&mut self, key: &Bytes, value: &[u8], lease: i64) -> Result<(), Stop> {
-        let before = self.store.live.get(key);
+    pub(super) fn put(&mut self, key: &Bytes, value: Value, lease: i64) -> Result<(), Stop> {
+        let before = self.store.live.get_key_value(key);
+        // The one of the request would hold on to all of its entry.
+        let key = before.map_or_else(|| Bytes::copy_from_slice(key), |(key, _)| key.clone());
+        let before = before.map(|(_, before)| before);
         let create_revision = before.map_or(self.revision, |before| before.create_revision);
         let version = before.map_or(0, |before| before.version).saturating_add(1);
         let was_attached_to = before.map_or(0, |before| before.attached_to);
-        let record = KeyValue {
-            key,
-            create_revision: Revision(create_revision),
-            mod_revision: Revision(self.revision),
-            version,
-            value,
-            lease: LeaseId(lease),
-        };
-        let number = self.store.records.len();
-        self.record(&record, Kind::Put)?;
+        let at = self.next(Kind::Put);
+        self.add(Addition { at, key: key.clone(), create_revision, version, lease, value })?;
         if was_attached_to != lease {
-            self.store.detach(key, was_attached_to);
-            self.store.attach(key, lease);
+            self.store.detach(&key, was_attached_to);
+            self.store.attach(&key, lease);
         }
-        let live = Live {
-            create_revision,
-            mod_revision: self.revision,
-            version,
-            lease,
-            value: Value::Record(number),
-            attached_to: lease,
-        };
-        self.store.live.insert(key.clone(), live);
+        let mod_revision = self.revision;
+        let live = Live { create_revision, mod_revision, version, lease, value, attached_to: lease };
+        self.store.live.insert(key, live);
         Ok(())
     }
 
@@ -176,7 +178,8 @@ impl Change<'_> {
     pub(super) fn delete_range(&mut self, from: &[u8], end: &[u8]) -> Result<(), Stop> {
         let keys: Vec<Bytes> = self.store.range(from, end).map(|(key, _)| key.clone()).collect();
         for key in keys {
-            self.record(&KeyValue { key: &key, ..KeyValue::default() }, Kind::Tombstone)?;
+            let at = self.next(Kind::Tombstone);
+            self.add(Addition { at, key: key.clone(), create_revision: 0, version: 0, lease: 0, value: Value::EMPTY })?;
             if let Some(live) = self.store.live.remove(&key) {
                 self.store.detach(&key, live.attached_to);
             }
@@ -191,15 +194,17 @@ impl Change<'_> {
         }
     }
 
-    fn record(&mut self, record: &KeyValue<'_>, kind: Kind) -> Result<(), Stop> {
-        let at = RevKey { main: Revision(self.revision), sub: self.sub, tombstone: matches!(kind, Kind::Tombstone) };
-        let mut value = Vec::with_capacity(record.key.len() + record.value.len() + NUMBERS);
-        record.encode(&mut value);
-        self.store.record_bytes = self.store.record_bytes.saturating_add(value.capacity());
-        if self.store.record_bytes > MAX_RECORD_BYTES {
+    fn next(&self, kind: Kind) -> RevKey {
+        RevKey { main: Revision(self.revision), sub: self.sub, tombstone: matches!(kind, Kind::Tombstone) }
+    }
+
+    fn add(&mut self, addition: Addition) -> Result<(), Stop> {
+        let size_bytes = addition.key.len() + addition.value.len + NUMBERS;
+        self.store.added_bytes = self.store.added_bytes.saturating_add(size_bytes);
+        if self.store.added_bytes > MAX_RECORD_BYTES {
             return Err(Stop::TooMuch);
         }
-        self.store.records.push(TailRecord { at, value });
+        self.store.additions.push(addition);
         self.sub += 1;
         Ok(())
     }

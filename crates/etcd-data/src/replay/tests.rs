@@ -1,13 +1,18 @@
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use prost::Message;
 use prost::bytes::Bytes;
 
 use super::*;
+use crate::database::{Direction, RevisionRange};
 use crate::key_value::KeyValue;
 use crate::raft::ConfChangeKind;
+use crate::records::{Records, TailRecord};
 use crate::request::*;
 use crate::revision::RevKey;
 use crate::tables::{Alarm, AlarmKind, Lease, LeaseId, Permission, PermissionKind, Role, User};
-use crate::wal::{Fault, Log, Tail};
+use crate::wal::{Entries, Fault, Log};
 
 /// A small member whose requests are written as they come to mind; keys `a` to `c` were put at revisions 2 to 4,
 /// `c` on lease 7.
@@ -47,12 +52,17 @@ impl Scene {
     }
 
     fn result(&self) -> Result<Replayed, ReplayError> {
-        let mut interest = Interest::of(&self.entries, &self.tables)?;
+        self.result_of(Arc::new(Counted { entries: self.entries.clone(), read: AtomicUsize::new(0) }))
+    }
+
+    fn result_of(&self, entries: Arc<Counted>) -> Result<Replayed, ReplayError> {
+        let mut interest = Interest::of(&*entries, &self.tables)?;
         // As the one with the database does: what hangs on leases first.
         if interest.wants_lease(LeaseId(7)) {
             interest.add_key(b"c");
         }
         let mut rows = Rows::default();
+        let mut before = Vec::new();
         for (main, key, lease) in [(2, "a", 0), (3, "b", 0), (4, "c", 7)] {
             let at = RevKey { main: Revision(main), sub: 0, tombstone: false };
             let record = KeyValue {
@@ -66,10 +76,13 @@ impl Scene {
             if let Some(sighting) = interest.sight(at, &record) {
                 rows.note(sighting);
             }
+            let mut value = Vec::new();
+            record.encode(&mut value);
+            before.push(TailRecord { at, value });
         }
-        let pending =
-            Pending { conf_state: ConfState::of_voters(vec![1]), entries: self.entries.clone(), uncommitted: 0 };
-        replay(self.tables.clone(), Revision(4), rows, pending)
+        let database = Database::empty(self.tables.clone()).followed_by(RevisionRange::ALL, Arc::new(before));
+        let pending = Pending { conf_state: ConfState::of_voters(vec![1]), entries, uncommitted: 0 };
+        replay(&database, rows, pending)
     }
 
     fn done(&self) -> Replayed {
@@ -94,8 +107,35 @@ impl Scene {
             }
             shown
         };
-        self.done().records.iter().map(show).collect()
+        all(&self.done().records).iter().map(show).collect()
     }
+}
+
+/// Entries in memory, and how often one was read.
+struct Counted {
+    entries: Vec<Entry>,
+    read: AtomicUsize,
+}
+
+impl Entries for Counted {
+    fn count(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn read(&self, number: usize) -> Result<Entry, WalError> {
+        self.read.fetch_add(1, Ordering::Relaxed);
+        Ok(self.entries[number].clone())
+    }
+}
+
+fn all(tail: &Tail) -> Vec<TailRecord> {
+    let mut found = Vec::new();
+    let mut note = |at, value: &[u8]| {
+        found.push(TailRecord { at, value: value.to_vec() });
+        Ok(ControlFlow::Continue(()))
+    };
+    tail.read(Direction::Forwards, &mut note).unwrap();
+    found
 }
 
 fn put(key: &str, value: &str) -> PutRequest {
@@ -125,6 +165,33 @@ fn compare(key: &str, end: &str, result: CompareResult, with: CompareWith) -> Co
         range_end: Bytes::from(end.to_owned()),
         with: Some(with),
     }
+}
+
+#[test]
+fn values_stay_in_the_log_and_are_read_when_they_are_asked_for() {
+    let mut scene = Scene::new();
+    let keep = PutRequest { ignore_value: true, ..put("x", "") };
+    let success = ["x", "y", "z"].map(|key| op(Op::Put(put(key, &format!("{key} in one entry")))));
+    scene.asks(Command::Txn(TxnRequest { success: success.into(), ..TxnRequest::default() }));
+    scene.asks(Command::Put(put("x", "in another")));
+    scene.asks(Command::DeleteRange(delete("y", "")));
+    scene.asks(Command::Put(keep));
+    let counted = Arc::new(Counted { entries: scene.entries.clone(), read: AtomicUsize::new(0) });
+    let tail = scene.result_of(Arc::clone(&counted)).unwrap().records;
+    let read = || counted.read.swap(0, Ordering::Relaxed);
+    read();
+
+    let last = RevKey { main: Revision(8), sub: 0, tombstone: false };
+    assert_eq!((tail.len(), tail.last().unwrap(), read()), (6, Some(last), 0));
+    let records = all(&tail);
+    // Neighbours of one entry take one look, and so do the two that have the value of another; deletions take none.
+    assert_eq!((records.len(), read()), (6, 2));
+    for record in &records {
+        assert_eq!(tail.find(record.at).unwrap().as_ref(), Some(&record.value));
+        assert_eq!(read(), usize::from(!record.at.tombstone));
+    }
+    assert_eq!(tail.find(RevKey { tombstone: true, ..last }).unwrap(), None);
+    assert_eq!(KeyValue::parse(&records[5].value).unwrap().value, b"in another");
 }
 
 #[test]
@@ -601,7 +668,7 @@ mod of_a_log {
         let mut bytes = fresh_log(MemberId(5), &[member]);
         bytes[120] ^= 1;
         let log = read_segment(bytes).unwrap();
-        assert_eq!(log.tail, Tail::Damaged);
+        assert_eq!(log.tail, crate::wal::Tail::Damaged);
         let Err(ReplayError::Damaged(finding)) = Pending::read(&log, 0, ConfState::default()) else {
             panic!("carried out")
         };

@@ -34,7 +34,7 @@ impl Member {
     pub(super) fn txn(&mut self, asker: &Asker, txn: &TxnRequest) -> Result<(), Stop> {
         self.require(Act::Txn(txn), asker)?;
         let mut steps = Vec::new();
-        choose(&self.store, txn, Depth::Outermost, &mut steps);
+        choose(&self.store, txn, Depth::Outermost, &mut steps)?;
         for step in &steps {
             self.check_step(step)?;
         }
@@ -68,9 +68,10 @@ impl Member {
 
 fn put_one(change: &mut Change<'_>, put: &PutRequest) -> Result<(), Stop> {
     let before = change.store().get(&put.key);
-    let value = before.filter(|_| put.ignore_value).map(|before| change.store().value(before).to_vec());
+    let kept = before.filter(|_| put.ignore_value).map(|before| before.value);
     let lease = before.filter(|_| put.ignore_lease).map_or(put.lease, |before| before.lease);
-    change.put(&put.key, value.as_deref().unwrap_or(&put.value), lease)
+    let value = kept.map_or_else(|| change.store().place_of(&put.value), Ok)?;
+    change.put(&put.key, value, lease)
 }
 
 /// One step of a transaction that was chosen.
@@ -89,39 +90,53 @@ pub(super) enum Depth {
 }
 
 /// Takes the steps of the branch that the conditions choose, in order.
-fn choose<'a>(store: &Store, txn: &'a TxnRequest, depth: Depth, steps: &mut Vec<Step<'a>>) {
-    let holds = txn.compare.iter().all(|compare| holds(store, compare));
-    let branch: &[RequestOp] = if holds { &txn.success } else { &txn.failure };
+fn choose<'a>(store: &Store, txn: &'a TxnRequest, depth: Depth, steps: &mut Vec<Step<'a>>) -> Result<(), Stop> {
+    let branch: &[RequestOp] = if all_hold(store, &txn.compare)? { &txn.success } else { &txn.failure };
     for op in branch {
         match &op.op {
             Some(Op::Put(put)) => steps.push(Step::Put(put)),
             Some(Op::DeleteRange(delete)) => steps.push(Step::Delete(delete)),
-            Some(Op::Txn(txn)) => choose(store, txn, Depth::Nested, steps),
+            Some(Op::Txn(txn)) => choose(store, txn, Depth::Nested, steps)?,
             // Nobody waits for the answer when a member starts, so etcd drops the reads; but only the outermost.
             Some(Op::Range(range)) if depth == Depth::Nested => steps.push(Step::Read(range.revision)),
             Some(Op::Range(_)) | None => {}
         }
     }
+    Ok(())
+}
+
+fn all_hold(store: &Store, conditions: &[Compare]) -> Result<bool, Stop> {
+    for compare in conditions {
+        if !holds(store, compare)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Whether all live keys of a condition's range meet it. A key that is not there compares as zeros, but has no value.
-fn holds(store: &Store, compare: &Compare) -> bool {
+fn holds(store: &Store, compare: &Compare) -> Result<bool, Stop> {
+    let of_value = compare.target == CompareTarget::Value as i32;
     let mut keys = store.range(&compare.key, &compare.range_end).peekable();
     if keys.peek().is_none() {
-        return compare.target != CompareTarget::Value as i32 && meets(compare, compare_numbers(compare, None));
+        return Ok(!of_value && meets(compare, compare_numbers(compare, None)));
     }
-    keys.all(|(_, live)| {
-        let ordering = if compare.target == CompareTarget::Value as i32 {
-            let right = match &compare.with {
-                Some(CompareWith::Value(value)) => &value[..],
-                _ => &[],
-            };
-            store.value(live).cmp(right)
-        } else {
-            compare_numbers(compare, Some(live))
-        };
-        meets(compare, ordering)
-    })
+    for (_, live) in keys {
+        let ordering =
+            if of_value { compare_value(compare, &store.value(live)?) } else { compare_numbers(compare, Some(live)) };
+        if !meets(compare, ordering) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn compare_value(compare: &Compare, left: &[u8]) -> Ordering {
+    let right = match &compare.with {
+        Some(CompareWith::Value(value)) => &value[..],
+        _ => &[],
+    };
+    left.cmp(right)
 }
 
 fn compare_numbers(compare: &Compare, live: Option<&Live>) -> Ordering {

@@ -41,11 +41,12 @@ fn snap(plan: &Plan) -> Snap {
 
 fn record(plan: &Plan) -> Record {
     let Destination { kept, wal, .. } = &plan.destination;
-    let wal = match wal {
-        WalPlace::Inside(_) => None,
-        WalPlace::Elsewhere { dir, kept } => Some(WalRecord { dir: dir.clone(), kept: kept.clone() }),
-    };
-    Record::new(&plan.stamp, plan.revision, kept.clone(), wal)
+    let record = |wal| Record::new(&plan.stamp, plan.revision, kept.clone(), wal);
+    match wal {
+        WalPlace::Inside(inside) if inside == Path::new("member/wal") => record(None),
+        WalPlace::Inside(inside) => record(None).with_wal_inside(inside.clone()),
+        WalPlace::Elsewhere { dir, kept } => record(Some(WalRecord { dir: dir.clone(), kept: kept.clone() })),
+    }
 }
 
 fn write_file(

@@ -4,7 +4,7 @@
 //! and goes with the directory in the same rename, and is true whenever it can be seen.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +30,9 @@ pub struct Record {
     /// The log, where it lies elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wal: Option<WalRecord>,
+    /// The log's folder, from the data directory, where it lies in that and is not `member/wal`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wal_inside: Option<PathBuf>,
 }
 
 /// What was done to a log that lies elsewhere.
@@ -45,7 +48,12 @@ pub struct WalRecord {
 impl Record {
     /// A record of a restore of `revision`.
     pub fn new(stamp: &str, revision: Revision, kept: Option<String>, wal: Option<WalRecord>) -> Self {
-        Self { format: FORMAT, stamp: stamp.into(), revision: revision.0, kept, wal }
+        Self { format: FORMAT, stamp: stamp.into(), revision: revision.0, kept, wal, wal_inside: None }
+    }
+
+    /// The record of a restore that puts the log into the folder `inside` of the data directory.
+    pub fn with_wal_inside(self, inside: PathBuf) -> Self {
+        Self { wal_inside: Some(inside), ..self }
     }
 
     /// The bytes of the file.
@@ -60,7 +68,8 @@ impl Record {
     pub fn read(member: &Path) -> Option<Self> {
         let json = fs::read(member.join(FILE_NAME)).ok()?;
         let record: Self = serde_json::from_slice(&json).ok()?;
-        (record.format == FORMAT && record.names().all(is_plain_name)).then_some(record)
+        let stays_inside = record.wal_inside.as_deref().is_none_or(leads_down);
+        (record.format == FORMAT && record.names().all(is_plain_name) && stays_inside).then_some(record)
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {
@@ -73,6 +82,11 @@ impl Record {
 /// Whether `name` is the name of something in a folder, and no way out of it.
 fn is_plain_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains(['/', '\0'])
+}
+
+/// Whether `path` leads from a folder to something in it.
+fn leads_down(path: &Path) -> bool {
+    path.components().next().is_some() && path.components().all(|part| matches!(part, Component::Normal(_)))
 }
 
 #[cfg(test)]
@@ -95,6 +109,11 @@ mod tests {
             let record = Record::new("1", Revision(7), Some(kept.into()), None);
             fs::write(folder.path().join(FILE_NAME), record.to_json()).unwrap();
             assert_eq!(Record::read(folder.path()), None, "{kept}");
+        }
+        for inside in ["", "/wal", "..", "a/../../b", "./wal"] {
+            let record = Record::new("1", Revision(7), None, None).with_wal_inside(inside.into());
+            fs::write(folder.path().join(FILE_NAME), record.to_json()).unwrap();
+            assert_eq!(Record::read(folder.path()), None, "{inside}");
         }
         fs::write(folder.path().join(FILE_NAME), b"{\"format\":2}").unwrap();
         assert_eq!(Record::read(folder.path()), None);

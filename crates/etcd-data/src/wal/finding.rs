@@ -39,6 +39,9 @@ pub enum Fault {
         /// The sequence number of the segment before.
         after: u64,
     },
+    /// A segment after others without a record: etcd gives none its name before it has some.
+    #[error("the segment has no record, and etcd begins none without")]
+    NoBeginning,
     /// The segment stops inside a record, though another follows.
     #[error("the segment is cut short, and it is not the last")]
     CutShort,

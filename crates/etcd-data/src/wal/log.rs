@@ -1,19 +1,20 @@
 //! All segments of a log as one: what a member would find when it starts.
 //!
-//! Entries stay in the file. Of each the log keeps where it is, and reads it again when it is asked for, so a log
-//! of any size costs a few dozen bytes an entry.
+//! Entries stay in the files, see `entries`.
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use bolt_file::Storage;
 use prost::Message;
 
 use super::WalError;
 use super::decoder::{Decoder, Found, Position, Step};
+use super::entries::{EntryPlace, Kept, Places};
 use super::finding::{Fault, Finding, Place};
-use super::record::{FRAME_HEAD, FrameHead, Metadata, Record, RecordKind, SnapshotMark};
+use super::record::{Metadata, RecordKind, SnapshotMark};
 use super::segment::{Folder, Segment, SegmentName};
 use crate::raft::{Entry, EntryKind, HardState};
 
@@ -33,8 +34,7 @@ pub struct Log<S> {
     pub findings: Vec<Finding>,
     /// Other files in its folder.
     pub others: Vec<String>,
-    segments: Vec<Segment<S>>,
-    entries: Vec<EntryPlace>,
+    places: Arc<Places<S>>,
 }
 
 /// How a log ends.
@@ -58,16 +58,6 @@ pub enum Tail {
 
 /// After so many findings, more of them say nothing new.
 const MAX_FINDINGS: usize = 10_000;
-
-/// Where an entry is, and what it was.
-struct EntryPlace {
-    index: u64,
-    term: u64,
-    offset: u64,
-    /// The number of the segment.
-    segment: u32,
-    crc_before: u32,
-}
 
 /// Reads one segment as a log of its own.
 pub fn read_segment(bytes: Vec<u8>) -> Result<Log<Vec<u8>>, WalError> {
@@ -98,45 +88,30 @@ impl<S: Storage> Log<S> {
 
     /// The index of the first entry that the log has; `None` if it has none.
     pub fn first_index(&self) -> Option<u64> {
-        self.entries.first().map(|entry| entry.index)
+        self.places.entries.first().map(|entry| entry.index)
+    }
+
+    /// The index of the first entry after the one at `index`; `None` if that is the last.
+    pub fn first_index_after(&self, index: u64) -> Option<u64> {
+        self.places.entries.get(self.places.up_to(index)).map(|entry| entry.index)
     }
 
     /// The index of the last entry, or of the newest snapshot where no entry follows it; 0 in an empty log.
     pub fn last_index(&self) -> u64 {
         let marked = self.snapshots.iter().map(|mark| mark.index).max();
-        self.entries.last().map(|entry| entry.index).max(marked).unwrap_or_default()
+        self.places.entries.last().map(|entry| entry.index).max(marked).unwrap_or_default()
     }
 
     /// The entries after the one at `index`, in order. Those that were overwritten are not among them. The first of
     /// them may lie further on, if the log begins there.
     pub fn entries_after(&self, index: u64) -> impl Iterator<Item = Result<Entry, WalError>> {
-        let from = self.entries.partition_point(|entry| entry.index <= index);
-        self.entries.iter().skip(from).map(|entry| self.read_entry(entry))
+        self.places.entries.iter().skip(self.places.up_to(index)).map(|entry| self.places.read(entry))
     }
 
-    fn read_entry(&self, entry: &EntryPlace) -> Result<Entry, WalError> {
-        // Every place was made from one of these segments.
-        let segment = self.segments.get(entry.segment as usize).ok_or(WalError::Empty)?;
-        let record = read_record(&segment.storage, entry.offset);
-        let record = record.map_err(|source| WalError::Read { segment: segment.name, source })?;
-        let read = record.and_then(|record| {
-            let sound = crc32c::crc32c_append(entry.crc_before, &record.data) == record.crc;
-            Entry::decode(record.data).ok().filter(|read| sound && (read.index, read.term) == (entry.index, entry.term))
-        });
-        read.ok_or(WalError::Changed(Place { segment: segment.name, offset: entry.offset }))
+    /// The entries after the one at `after`, up to that at `up_to`.
+    pub(crate) fn entries_between(&self, after: u64, up_to: u64) -> Kept<S> {
+        Kept::new(&self.places, self.places.up_to(after)..self.places.up_to(up_to))
     }
-}
-
-fn read_record<S: Storage>(storage: &S, offset: u64) -> io::Result<Option<Record>> {
-    let mut head = [0; FRAME_HEAD as usize];
-    storage.read_exact_at(&mut head, offset)?;
-    let len = FrameHead(u64::from_le_bytes(head)).record_len();
-    if len > storage.size()?.saturating_sub(offset) {
-        return Ok(None);
-    }
-    let mut record = vec![0; usize::try_from(len).map_err(|_| io::ErrorKind::OutOfMemory)?];
-    storage.read_exact_at(&mut record, offset + FRAME_HEAD)?;
-    Ok(Record::decode(prost::bytes::Bytes::from(record)).ok())
 }
 
 /// A log that is being read.
@@ -178,11 +153,15 @@ impl Reading {
     fn segment<S: Storage>(&mut self, number: u32, segment: &Segment<S>, position: Position) -> io::Result<()> {
         self.follow_on(segment.name);
         let mut decoder = Decoder::new(&segment.storage, position, self.crc)?;
+        let mut has_records = false;
         while self.findings.len() < MAX_FINDINGS
             && let Some(step) = decoder.next()?
         {
             match step {
-                Step::Record(offset, found) => self.record(Place { segment: segment.name, offset }, number, found),
+                Step::Record(offset, found) => {
+                    has_records = true;
+                    self.record(Place { segment: segment.name, offset }, number, found);
+                }
                 Step::Faulty(offset, fault) => self.found(Place { segment: segment.name, offset }, fault),
                 Step::End(offset) | Step::Torn(offset) if self.is_sound => {
                     self.end = Place { segment: segment.name, offset };
@@ -193,6 +172,9 @@ impl Reading {
                 }
                 Step::End(_) | Step::Torn(_) => {}
             }
+        }
+        if number > 0 && !has_records && self.is_sound {
+            self.found(Place { segment: segment.name, offset: 0 }, Fault::NoBeginning);
         }
         self.crc = decoder.crc();
         Ok(())
@@ -308,8 +290,7 @@ impl Reading {
             end: self.end,
             findings: self.findings,
             others: folder.others,
-            segments: folder.segments,
-            entries: self.entries,
+            places: Arc::new(Places { segments: folder.segments, entries: self.entries }),
         }
     }
 

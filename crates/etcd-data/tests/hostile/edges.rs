@@ -55,7 +55,7 @@ fn a_member_that_has_just_begun_is_empty_and_sound() {
         sound(database);
         let hash = hash_kv(database, None, None).unwrap();
         assert_eq!((hash.hash, hash.revision, hash.compact_revision), (HASH_OF_NOTHING, Revision(1), None));
-        let facts = Facts::of(database).unwrap();
+        let facts = Facts::of(database, None).unwrap();
         assert_eq!((facts.revision, facts.key_space.records), (Revision(1), 0));
         assert_eq!(live::get(database, b"a", None).unwrap(), None);
         assert!(hash_kv(database, Some(Revision(2)), None).is_err());
@@ -100,7 +100,7 @@ fn a_3_4_database_has_neither_term_nor_voters_and_nothing_is_wrong_with_it() {
         assert_eq!((tables.term(), tables.conf_state(), tables.storage_version()), (Ok(None), Ok(None), Ok(None)));
         assert!(tables.consistent_index().unwrap().is_some());
         sound(&database);
-        assert_eq!(Facts::of(&database).unwrap().etcd_version, "3.4");
+        assert_eq!(Facts::of(&database, None).unwrap().etcd_version, "3.4");
     }
 }
 

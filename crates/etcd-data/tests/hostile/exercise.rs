@@ -78,7 +78,7 @@ pub(crate) fn look_at(database: &Database, asked: &[i64]) {
         assert!(report.findings.len() <= 3000);
         report.findings.iter().for_each(drop_shown);
     }
-    let facts = Facts::of(database);
+    let facts = Facts::of(database, None);
     look_at_tables(database);
     for flavour in [Flavour::Snapshot, Flavour::V34, Flavour::V35, Flavour::V36] {
         let _ = hash_backend(database, flavour);

@@ -67,7 +67,7 @@ fn a_compaction_beyond_the_last_revision_is_said_and_read() {
         let found = findings(&buckets);
         assert!(found.iter().any(|finding| matches!(finding, Finding::EndsBeforeCompaction { .. })), "{found:?}");
         let database = open_bolt(bolt_file(&buckets)).unwrap();
-        assert_eq!(Facts::of(&database).unwrap().revision, Revision(compact));
+        assert_eq!(Facts::of(&database, None).unwrap().revision, Revision(compact));
         assert_eq!(hash_kv(&database, None, None).unwrap().compact_revision, Some(Revision(compact)));
     }
 }

@@ -1,6 +1,6 @@
 //! What `inspect` shows, against the model and real files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use etcd_data::bolt_file::check::check;
 use etcd_data::facts::{Facts, PrefixFacts, prefix_of};
@@ -17,7 +17,7 @@ fn records_and_keys_are_counted_as_the_model_counts() {
         let mut model = Model::random(&mut random, if seed == 0 { 5000 } else { 150 });
         model.tables.put_lease(&Lease { id: -7, ttl_seconds: 60, remaining_seconds: 0 });
         model.compact(model.current / 2, true);
-        let facts = Facts::of(&model.database_with_tail(random.below(40) as usize)).unwrap();
+        let facts = Facts::of(&model.database_with_tail(random.below(40) as usize), None).unwrap();
         let live = model.live(model.current);
         assert_eq!(facts.revision.0, model.current);
         assert_eq!(facts.compact_revision, Some(Revision(model.current / 2)));
@@ -34,10 +34,42 @@ fn records_and_keys_are_counted_as_the_model_counts() {
     }
 }
 
+/// At every revision from the compaction on, one by one: what the model has up to there.
+#[test]
+fn the_facts_at_a_revision_are_those_that_the_model_had_then() {
+    for seed in 10..13 {
+        let mut random = Random::new(seed);
+        let mut model = Model::random(&mut random, 120);
+        let compact = model.current / 3;
+        model.compact(compact, true);
+        let database = model.database_with_tail(random.below(40) as usize);
+        for at in compact..=model.current {
+            let facts = Facts::of(&database, Some(Revision(at))).unwrap();
+            assert_eq!((facts.revision.0, facts.newest.0), (at, model.current), "seed {seed}");
+            let live = model.live(at);
+            let leases: BTreeSet<i64> = live.values().map(|record| record.lease).filter(|&lease| lease != 0).collect();
+            let attached = live.values().filter(|record| record.lease != 0).count();
+            let found = &facts.key_space;
+            let counted = (found.live_keys, found.attached_keys, found.named_leases);
+            let expected = (live.len() as u64, attached as u64, leases.len() as u64);
+            assert_eq!(counted, expected, "seed {seed} at {at}");
+            let records = model.records.iter().filter(|record| record.at.main.0 <= at);
+            assert_eq!(found.records, records.count() as u64, "seed {seed} at {at}");
+            assert_eq!(by_prefix(&found.prefixes), by_prefix(&prefixes_at(&model, at)), "seed {seed} at {at}");
+        }
+        let outside = [Some(Revision(compact - 1)), Some(Revision(model.current + 1))];
+        assert!(outside.iter().all(|&at| Facts::of(&database, at).is_err()), "seed {seed}");
+    }
+}
+
 fn prefixes(model: &Model) -> Vec<PrefixFacts> {
-    let live = model.live(model.current);
+    prefixes_at(model, model.current)
+}
+
+fn prefixes_at(model: &Model, at: i64) -> Vec<PrefixFacts> {
+    let live = model.live(at);
     let mut prefixes = BTreeMap::<Vec<u8>, PrefixFacts>::new();
-    for record in &model.records {
+    for record in model.records.iter().filter(|record| record.at.main.0 <= at) {
         let prefix = prefix_of(&record.key).to_vec();
         let facts = prefixes.entry(prefix.clone()).or_insert(PrefixFacts { prefix, ..PrefixFacts::default() });
         facts.records += 1;
@@ -55,13 +87,13 @@ fn by_prefix(facts: &[PrefixFacts]) -> BTreeMap<&[u8], &PrefixFacts> {
 fn a_compaction_that_was_begun_counts_and_is_shown() {
     let mut model = Model::new();
     model.put("a", "1").put("a", "2").put("a", "3").mark(3, 2);
-    let facts = Facts::of(&model.database()).unwrap();
+    let facts = Facts::of(&model.database(), None).unwrap();
     assert_eq!((facts.compact_revision, facts.pending_compaction), (Some(Revision(3)), Some(Revision(3))));
 }
 
 #[test]
 fn an_empty_database_is_at_revision_one() {
-    let facts = Facts::of(&Model::new().database()).unwrap();
+    let facts = Facts::of(&Model::new().database(), None).unwrap();
     assert_eq!((facts.revision, facts.compact_revision, facts.key_space.records), (Revision(1), None, 0));
     let sizes = facts.sizes.unwrap();
     assert_eq!(sizes.size_bytes, sizes.size_in_use_bytes + sizes.waste_bytes);
@@ -71,7 +103,7 @@ fn an_empty_database_is_at_revision_one() {
 fn the_record_that_raises_a_revision_is_not_counted_as_a_key() {
     let mut model = Model::new();
     model.put("a", "1").put("", "").mark(3, 3);
-    let facts = Facts::of(&model.database()).unwrap();
+    let facts = Facts::of(&model.database(), None).unwrap();
     assert_eq!((facts.revision, facts.key_space.live_keys, facts.key_space.records), (Revision(3), 1, 1));
 }
 
@@ -82,7 +114,7 @@ fn data_directories_are_what_their_truth_says() {
         let folder = fixtures::data_dir(name);
         let truth = fixtures::data_dir_truth(name);
         let database = Source::open(folder.path(), scratch.path()).unwrap().database;
-        let facts = Facts::of(&database).unwrap();
+        let facts = Facts::of(&database, None).unwrap();
         assert_eq!(facts.etcd_version, name[..3], "{name}");
         assert_eq!(facts.revision.0, truth["final"]["revision"]);
         assert_eq!(facts.compact_revision.unwrap().0, truth["db_alone"]["compact_revision"]);

@@ -255,7 +255,7 @@ fn facts_and_soundness_are_those_of_one_file() {
         let report = check(&database).unwrap();
         assert_eq!(report.findings, []);
         assert_eq!(report, check(&file).unwrap());
-        let (facts, expected) = (Facts::of(&database).unwrap(), Facts::of(&file).unwrap());
+        let (facts, expected) = (Facts::of(&database, None).unwrap(), Facts::of(&file, None).unwrap());
         assert_eq!(facts.key_space, expected.key_space);
         assert_eq!(facts.tables, expected.tables);
         assert_eq!((facts.revision, facts.compact_revision), (expected.revision, expected.compact_revision));
@@ -412,7 +412,7 @@ fn what_cannot_be_read_elsewhere_is_named_with_its_place() {
         let go_on = |()| Ok::<_, Error>(ControlFlow::Continue(()));
         fails(database.scan(RevisionRange::ALL, Direction::Forwards, step, go_on).unwrap_err());
         fails(
-            Facts::of(&database)
+            Facts::of(&database, None)
                 .map_err(|error| match error {
                     etcd_data::view::ViewError::Data(error) => error,
                     other => panic!("{other}"),

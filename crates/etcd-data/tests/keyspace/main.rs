@@ -10,6 +10,7 @@ mod history;
 mod layers;
 mod live;
 mod model;
+mod pages;
 mod real_files;
 mod scan;
 mod soundness;

@@ -1,5 +1,7 @@
 //! What the answers of buckets mean, above all their errors.
 
+use jiff::Timestamp;
+
 use crate::error::{Fault, StoreError};
 use crate::http::Answer;
 use crate::key::Key;
@@ -56,7 +58,7 @@ pub(super) fn check(answer: &Answer, when: Option<&When>) -> Result<(), Fault> {
         | "ResourceNotEncryptedWithCustomerEncryptionKey" => Fault::OtherKey(what()),
         "AccessDenied" | "InvalidRequest" if is_lock(message) => Fault::Retained { until: None },
         "RetentionPolicyNotMet" | "ObjectUnderActiveHold" | "ObjectLocked" | "FileImmutable" => {
-            Fault::Retained { until: None }
+            Fault::Retained { until: until_in(text("Details")) }
         }
         "AccessDenied" | "AllAccessDisabled" | "AccountProblem" => Fault::Forbidden(what()),
         "SlowDown"
@@ -98,6 +100,11 @@ fn refused(when: Option<&When>, what: String) -> Fault {
     }
 }
 
+/// The time with which Google ends what it says of an object that is kept. While it is held, there is none.
+fn until_in(details: &str) -> Option<Timestamp> {
+    details.rsplit_once(" until ")?.1.trim_end_matches('.').parse().ok()
+}
+
 fn is_lock(message: &str) -> bool {
     let message = message.to_ascii_lowercase();
     message.contains("object lock") || message.contains("worm protected") || message.contains("retention")
@@ -132,16 +139,38 @@ mod tests {
 
     #[track_caller]
     fn judge(status: u16, body: &str, when: Option<&When>) -> String {
-        let status = StatusCode::from_u16(status).unwrap();
-        let answer = Answer { status, headers: HeaderMap::new(), body: Bytes::from(body.to_owned()) };
-        match check(&answer, when) {
+        match check(&answer(status, body), when) {
             Ok(()) => "fine".into(),
             Err(fault) => format!("{fault:?}").chars().take_while(|c| c.is_alphanumeric()).collect(),
         }
     }
 
+    fn answer(status: u16, body: &str) -> Answer {
+        let status = StatusCode::from_u16(status).unwrap();
+        Answer { status, headers: HeaderMap::new(), body: Bytes::from(body.to_owned()) }
+    }
+
     fn error(code: &str, rest: &str) -> String {
         format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code>{rest}</Error>")
+    }
+
+    #[test]
+    fn google_says_until_when_an_object_is_kept() {
+        let kept_until = |code, details: &str| {
+            let details =
+                format!("<Message>Object overwrite or deletion is not allowed.</Message><Details>{details}</Details>");
+            match check(&answer(403, &error(code, &details)), None) {
+                Err(Fault::Retained { until }) => until.map(|until| until.to_string()),
+                other => panic!("{other:?}"),
+            }
+        };
+        let by_time = "Object 'b/o until 1' is subject to bucket's retention policy or object retention and cannot be deleted or \
+                       overwritten until 2026-09-30T17:04:50.584991-07:00";
+        let held = "Object 'b/o' is under active Temporary hold and cannot be deleted, overwritten or archived until hold is \
+                    removed.";
+        let until = kept_until("RetentionPolicyNotMet", by_time);
+        assert_eq!(until.as_deref(), Some("2026-10-01T00:04:50.584991Z"));
+        assert_eq!(kept_until("ObjectUnderActiveHold", held), None);
     }
 
     /// Status, body and meaning, as servers were seen to answer.

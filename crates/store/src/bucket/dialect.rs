@@ -29,6 +29,8 @@ pub(crate) enum Dialect {
     Google {
         /// Whose requests they are.
         token: GcpToken,
+        /// Where the bucket's objects are in the JSON interface.
+        objects: String,
     },
 }
 
@@ -105,7 +107,7 @@ impl Dialect {
                     .map_err(|_| Fault::Credentials("they cannot be used to sign".into()))?;
                 *headers = std::mem::take(request.headers_mut());
             }
-            Self::Google { token } => {
+            Self::Google { token, .. } => {
                 let Some(token) = token.get().await? else { return Ok(()) };
                 let mut value = HeaderValue::from_str(&format!("Bearer {}", token.reveal()))
                     .map_err(|_| Fault::Credentials("the token cannot be sent".into()))?;

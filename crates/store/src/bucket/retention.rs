@@ -1,4 +1,4 @@
-//! Objects that nobody can delete until some time: S3's object lock.
+//! Objects that nobody can delete until some time: S3's object lock. What Google has in its place is in `holds`.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -8,11 +8,12 @@ use reqwest::Method;
 use reqwest::header::HeaderMap;
 use sha2::{Digest, Sha256};
 
-use super::{Bucket, Request, add_header, answers};
+use super::{Bucket, Dialect, Request, add_header, answers, holds};
 use crate::error::Fault;
 use crate::http::Answer;
 use crate::key::Key;
 use crate::object::Retention;
+use crate::retention::Changes;
 
 fn mode(bucket: &Bucket) -> &'static str {
     if bucket.governance { "GOVERNANCE" } else { "COMPLIANCE" }
@@ -32,59 +33,67 @@ pub(super) fn add_headers(bucket: &Bucket, headers: &mut HeaderMap, retention: R
     if !bucket.abilities.retention {
         return Err(unable());
     }
+    let lock = bucket.dialect.header("object-lock");
     if let Some(until) = retention.until {
-        add_header(headers, "x-amz-object-lock-mode", mode(bucket))?;
-        add_header(headers, "x-amz-object-lock-retain-until-date", &whole_seconds(until))?;
+        add_header(headers, &format!("{lock}-mode"), mode(bucket))?;
+        add_header(headers, &format!("{lock}-retain-until-date"), &whole_seconds(until))?;
     }
-    if retention.legal_hold {
-        add_header(headers, "x-amz-object-lock-legal-hold", "ON")?;
+    match bucket.dialect {
+        _ if !retention.legal_hold => Ok(()),
+        Dialect::S3 { .. } => add_header(headers, &format!("{lock}-legal-hold"), "ON"),
+        // It has no header for that.
+        Dialect::Google { .. } => Err(Fault::Unable("hold an object from the moment that it is written")),
     }
-    Ok(())
 }
 
-/// Adds the digest that stores want along with whatever is to be kept.
+/// Adds the digest that S3 wants along with whatever is to be kept.
 pub(super) fn add_digest(headers: &mut HeaderMap, bytes: &Bytes) -> Result<(), Fault> {
     add_header(headers, "x-amz-sdk-checksum-algorithm", "SHA256")?;
     add_header(headers, "x-amz-checksum-sha256", &BASE64_STANDARD.encode(Sha256::digest(bytes)))
 }
 
-/// What an answer about an object tells.
+/// What an answer about an object tells. Google's tells nothing of holds and of what its bucket keeps.
 pub(super) fn read(answer: &Answer) -> Option<Retention> {
     let until = answer
         .header("x-amz-object-lock-retain-until-date")
-        .or_else(|| answer.header("x-goog-retention-expiration-time"))
         .or_else(|| answer.header("x-goog-object-lock-retain-until-date"))
         .and_then(|time| time.parse().ok());
-    let held = |name| answer.header(name).is_some_and(|value| value.eq_ignore_ascii_case("on"));
-    let legal_hold = held("x-amz-object-lock-legal-hold") || held("x-goog-temporary-hold");
+    let held = answer.header("x-amz-object-lock-legal-hold");
+    let legal_hold = held.is_some_and(|value| value.eq_ignore_ascii_case("on"));
     (until.is_some() || legal_hold).then_some(Retention { until, legal_hold })
 }
 
-/// Changes what keeps an object. The hold is put on before the time is changed, and lifted after.
-pub(super) async fn set(bucket: &Bucket, key: &Key, retention: Retention) -> Result<(), Fault> {
+/// All that keeps an object.
+pub(super) async fn of(bucket: &Bucket, key: &Key) -> Result<Option<Retention>, Fault> {
+    match &bucket.dialect {
+        Dialect::S3 { .. } => Ok(bucket.info(key).await?.retention),
+        Dialect::Google { objects, .. } => holds::of(bucket, objects, key).await,
+    }
+}
+
+/// Changes what keeps an object.
+pub(super) async fn set(bucket: &Bucket, key: &Key, wanted: Retention) -> Result<(), Fault> {
     if !bucket.abilities.retention {
         return Err(unable());
     }
-    let there = bucket.info(key).await?.retention.unwrap_or_default();
-    let kept_until = there.until.filter(|until| *until > Timestamp::now());
-    if kept_until > retention.until && !bucket.governance {
-        return Err(Fault::Retained { until: kept_until });
+    if let Dialect::Google { objects, .. } = &bucket.dialect {
+        return holds::set(bucket, objects, key, wanted).await;
     }
+    let there = bucket.info(key).await?.retention;
+    let changes = Changes::choose(there, wanted, bucket.governance, Timestamp::now())?;
     let hold = async |on: bool| {
         let status = if on { "ON" } else { "OFF" };
         change(bucket, key, "legal-hold", format!("<LegalHold><Status>{status}</Status></LegalHold>")).await
     };
-    if retention.legal_hold && !there.legal_hold {
+    if changes.hold {
         hold(true).await?;
     }
-    if let Some(until) = retention.until
-        && there.until != retention.until
-    {
+    if let Some(until) = changes.until {
         let (mode, until) = (mode(bucket), whole_seconds(until));
         let body = format!("<Retention><Mode>{mode}</Mode><RetainUntilDate>{until}</RetainUntilDate></Retention>");
         change(bucket, key, "retention", body).await?;
     }
-    if !retention.legal_hold && there.legal_hold {
+    if changes.lift {
         hold(false).await?;
     }
     Ok(())

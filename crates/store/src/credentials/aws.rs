@@ -17,6 +17,10 @@ use crate::http::Network;
 use crate::secret::Secret;
 use crate::settings::Settings;
 
+const RELATIVE_URI: &str = "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI";
+const FULL_URI: &str = "AWS_CONTAINER_CREDENTIALS_FULL_URI";
+const TOKEN_FILE: &str = "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE";
+
 /// What requests to AWS are signed with at a moment.
 #[derive(Debug, Clone)]
 pub struct AwsKey {
@@ -63,24 +67,22 @@ impl AwsKeys {
             Credentials::Profile(name) => of_profile(name.clone(), environment, network, region),
             Credentials::Environment => match environment.get("AWS_ACCESS_KEY_ID") {
                 Some(id) => {
-                    let secret = environment.get("AWS_SECRET_ACCESS_KEY").map(Secret::new);
-                    let missing =
-                        || Fault::Credentials("AWS_ACCESS_KEY_ID has no AWS_SECRET_ACCESS_KEY beside it".into());
+                    let secret = environment.beside("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")?;
                     let token = environment.get("AWS_SESSION_TOKEN").map(Secret::new);
-                    Source::Lasting(fixed(id, &secret.ok_or_else(missing)?, token.as_ref()))
+                    Source::Lasting(fixed(id, &Secret::new(secret), token.as_ref()))
                 }
                 None if environment.get("AWS_WEB_IDENTITY_TOKEN_FILE").is_some() => {
+                    environment.beside("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN")?;
                     Source::Lasting(of_workload(&environment, &network, &region, &[])?)
                 }
                 None if shared(&environment).has_profile(&profile_name(&environment)) => {
                     of_profile(profile_name(&environment), environment, network, region)
                 }
                 None => {
-                    let named = [
-                        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-                        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-                        "AWS_EC2_METADATA_SERVICE_ENDPOINT",
-                    ];
+                    let named = [RELATIVE_URI, FULL_URI, "AWS_EC2_METADATA_SERVICE_ENDPOINT"];
+                    if environment.get(RELATIVE_URI).is_none() && environment.get(FULL_URI).is_some() {
+                        environment.beside(FULL_URI, TOKEN_FILE)?;
+                    }
                     let provider = of_workload(&environment, &network, &region, &[])?;
                     match environment.first(&named) {
                         Some(_) => Source::Lasting(provider),
@@ -138,9 +140,9 @@ fn of_workload(
         ("AWS_ROLE_ARN", Name::RoleArn),
         ("AWS_ROLE_SESSION_NAME", Name::RoleSessionName),
         ("AWS_ENDPOINT_URL_STS", Name::StsEndpoint),
-        ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", Name::ContainerCredentialsRelativeUri),
-        ("AWS_CONTAINER_CREDENTIALS_FULL_URI", Name::ContainerCredentialsFullUri),
-        ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", Name::ContainerAuthorizationTokenFile),
+        (RELATIVE_URI, Name::ContainerCredentialsRelativeUri),
+        (FULL_URI, Name::ContainerCredentialsFullUri),
+        (TOKEN_FILE, Name::ContainerAuthorizationTokenFile),
         ("AWS_EC2_METADATA_SERVICE_ENDPOINT", Name::MetadataEndpoint),
     ] {
         if let Some(value) = environment.get(variable) {
@@ -304,6 +306,20 @@ mod tests {
         let missing = Settings { credentials: Credentials::Profile("none".into()), ..of(&[]) };
         assert!(found(&missing).await.contains("\"none\" has neither keys"));
         assert_eq!(found(&Settings { credentials: Credentials::Nobody, ..of(&[]) }).await, "nobody");
+    }
+
+    /// It would be the machine's identity then, which may do other things.
+    #[test]
+    fn what_is_said_by_halves_is_not_taken_for_nothing() {
+        for (said, missing) in [
+            ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
+            ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN"),
+            (FULL_URI, TOKEN_FILE),
+        ] {
+            let settings = Settings { environment: Environment::of([(said, "x")]), ..Settings::default() };
+            let told = AwsKeys::of(&settings, "us-east-1").unwrap_err().to_string();
+            assert!(told.contains(&format!("{said} has no {missing}")), "{told}");
+        }
     }
 
     #[tokio::test]

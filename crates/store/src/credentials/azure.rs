@@ -92,18 +92,27 @@ fn of_identity(environment: &Environment, network: &Network, account: &str) -> R
         .with_container_name("any")
         .with_client_options(client_options(network))
         .with_retry(no_retries());
+    for said in ["AZURE_FEDERATED_TOKEN_FILE", "AZURE_CLIENT_SECRET"] {
+        if environment.get(said).is_some() {
+            environment.beside(said, "AZURE_CLIENT_ID")?;
+            environment.beside(said, "AZURE_TENANT_ID")?;
+        }
+    }
     for (variable, name) in [
         ("AZURE_STORAGE_SAS_TOKEN", Name::SasKey),
         ("AZURE_CLIENT_ID", Name::ClientId),
         ("AZURE_CLIENT_SECRET", Name::ClientSecret),
         ("AZURE_TENANT_ID", Name::AuthorityId),
-        ("AZURE_AUTHORITY_HOST", Name::AuthorityHost),
         ("AZURE_FEDERATED_TOKEN_FILE", Name::FederatedTokenFile),
         ("IDENTITY_ENDPOINT", Name::MsiEndpoint),
     ] {
         if let Some(value) = environment.get(variable) {
             builder = builder.with_config(name, value);
         }
+    }
+    if let Some(host) = environment.get("AZURE_AUTHORITY_HOST") {
+        // AKS sets it with a slash at its end, and one more is put there.
+        builder = builder.with_config(Name::AuthorityHost, host.trim_end_matches('/'));
     }
     let built = builder.build().map_err(|_| Fault::Credentials("those in the environment are incomplete".into()))?;
     let provider = Arc::clone(built.credentials());

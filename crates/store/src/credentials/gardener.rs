@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | S3 | `AWS_APPLICATION_CREDENTIALS` | `region`, `accessKeyID`, `secretAccessKey` or `roleARN`, `token`; `endpoint`, `s3ForcePathStyle`, `insecureSkipVerify`, `trustedCaCert`, `sseCustomerKey` |
 //! | ABS | `AZURE_APPLICATION_CREDENTIALS` | `storageAccount`, `storageKey`, `domain` |
-//! | GCS | `GOOGLE_APPLICATION_CREDENTIALS`, always a file | `serviceaccount.json`; `storageAPIEndpoint` |
+//! | GCS | `GOOGLE_APPLICATION_CREDENTIALS`, always a file | `serviceaccount.json` or `credentialsConfig`, `token`; `storageAPIEndpoint` |
 //! | OSS | `ALICLOUD_APPLICATION_CREDENTIALS` | `storageEndpoint`, `accessKeyID`, `accessKeySecret` |
 //! | Swift | `OPENSTACK_APPLICATION_CREDENTIALS` | `authURL`, `domainName`, `tenantName`, `username`, `password` or `applicationCredential…`, `region` |
 //! | OCS | `OPENSHIFT_APPLICATION_CREDENTIALS` | `endpoint`, `region`, `accessKeyID`, `secretAccessKey`, `disableSSL`, `insecureSkipVerify` |

@@ -1,5 +1,7 @@
-//! Tokens for Google Cloud Storage: of a service account's key, of the application default credentials, or of the
-//! machine or workload.
+//! Tokens for Google Cloud Storage: of a service account's key, of the application default credentials, of who is known elsewhere,
+//! or of the machine or workload.
+
+mod federation;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,9 +10,10 @@ use object_store::gcp::{GcpCredential, GoogleCloudStorageBuilder};
 
 use super::{Bag, Credentials, Provider, Source, client_options, no_retries, read_file};
 use crate::error::Fault;
-use crate::http::Network;
+use crate::http::{Http, Network};
 use crate::secret::Secret;
 use crate::settings::Settings;
+use federation::Federation;
 
 /// Tokens, from wherever.
 #[derive(Debug)]
@@ -52,13 +55,18 @@ impl GcpToken {
     }
 }
 
-/// The service account's key in a Kubernetes secret.
+/// The service account's key in a Kubernetes secret, or how a token of somebody else is exchanged.
 fn key_in(bag: &Bag) -> Result<Secret, Fault> {
-    let missing = || Fault::Credentials(format!("{} has no serviceaccount.json", bag.shown()));
+    let missing =
+        || Fault::Credentials(format!("{} has neither serviceaccount.json nor credentialsConfig", bag.shown()));
     match bag {
         // The file of the key itself.
         Bag::Json(path) => Ok(Secret::new(read_file(path)?)),
-        _ => bag.read()?.remove("serviceaccount.json").ok_or_else(missing),
+        _ => {
+            let mut values = bag.read()?;
+            let key = values.remove("serviceaccount.json").or_else(|| values.remove("credentialsConfig"));
+            key.ok_or_else(missing)
+        }
     }
 }
 
@@ -76,9 +84,7 @@ fn of_file(path: &std::path::Path, network: &Network) -> Result<Provider<GcpCred
 fn of_key(text: &Secret, network: &Network) -> Result<Provider<GcpCredential>, Fault> {
     match kind_of(text).as_deref() {
         Some("service_account") | None => built(builder(network).with_service_account_key(text.reveal())),
-        Some("external_account") => Err(Fault::Credentials(
-            "credentials of the kind external_account are not supported: use a service account or the machine's".into(),
-        )),
+        Some("external_account") => Ok(Arc::new(Federation::of(text, Http::new(network)?)?)),
         Some(_) => Err(Fault::Credentials("credentials of this kind are not supported".into())),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -120,7 +121,7 @@ impl Session {
             200..300 => {}
             401 | 403 => return Err(Fault::Credentials("the user or the key is wrong".into())),
             404 => return Err(Fault::Invalid("there is no login at that URL".into())),
-            _ => return Err(answer.fault()),
+            _ => return Err(unrepeated(answer)),
         }
         let header = |name| answer.header(name).ok_or_else(|| Fault::Nonsense(format!("a login without {name}")));
         let seconds = answer.header("x-auth-token-expires").and_then(|seconds| seconds.parse().ok());
@@ -137,7 +138,7 @@ impl Session {
             200..300 => {}
             401 | 403 => return Err(Fault::Credentials(keystone_words(answer))),
             404 => return Err(Fault::Invalid("there is no Keystone of version 3 at that URL".into())),
-            _ => return Err(answer.fault()),
+            _ => return Err(unrepeated(answer)),
         }
         let token =
             answer.header("x-subject-token").ok_or_else(|| Fault::Nonsense("a login without a token".into()))?;
@@ -147,6 +148,11 @@ impl Session {
         let expires = about.get("expires_at").and_then(Value::as_str).and_then(|time| time.parse().ok());
         Ok(Self { token: token.into(), storage_url: endpoint(about, region, interface)?, expires })
     }
+}
+
+/// What an answer means. Its words could be those of the login.
+fn unrepeated(answer: &Answer) -> Fault {
+    Answer { body: Bytes::new(), ..answer.clone() }.fault()
 }
 
 /// Which of its addresses a cluster is reached at.

@@ -432,13 +432,13 @@ pub async fn what_is_retained_stays(store: Opened, _: Opened) {
     }
     result.unwrap();
 
-    assert_eq!(store.head(&key).await.unwrap().retention, Some(retention));
+    assert_eq!(store.retention(&key).await.unwrap(), Some(retention));
     let longer = Retention { until: Some(until(1200)), legal_hold: true };
     store.retain(&key, longer).await.unwrap();
-    assert_eq!(store.head(&key).await.unwrap().retention, Some(longer));
+    assert_eq!(store.retention(&key).await.unwrap(), Some(longer));
     let released = Retention { legal_hold: false, ..longer };
     store.retain(&key, released).await.unwrap();
-    assert_eq!(store.head(&key).await.unwrap().retention, Some(released));
+    assert_eq!(store.retention(&key).await.unwrap(), Some(released));
     let fault = store.retain(&key, retention).await.unwrap_err().fault;
     assert!(matches!(fault, Fault::Retained { .. } | Fault::Forbidden(_)), "{fault:?}");
 
@@ -541,6 +541,10 @@ impl Store for Lesser {
 
     async fn labels(&self, key: &Key) -> Result<BTreeMap<String, String>, StoreError> {
         self.inner.labels(key).await
+    }
+
+    async fn retention(&self, key: &Key) -> Result<Option<Retention>, StoreError> {
+        self.inner.retention(key).await
     }
 
     async fn list(&self, listing: &Listing) -> Result<store::Page, StoreError> {

@@ -10,9 +10,7 @@ use serde_json::{Value, json};
 use tonic::transport::Endpoint;
 
 use super::json::{bytes, list, signed, string, strings, unsigned};
-use super::{
-    Client, ClientError, Connection, DEADLINE, Result, error_in, exchange, header_revision, text, unavailable,
-};
+use super::{Client, ClientError, DEADLINE, Result, error_in, exchange, header_revision, text, unavailable};
 use crate::http::Body;
 
 /// The live server's HashKV.
@@ -72,7 +70,7 @@ impl Client {
     /// Asked at the peer port, as members ask each other: the gateway of 3.4 has no HashKV (its
     /// `/v3/maintenance/hash` is another hash). 3.4 closes the connection instead of an error.
     pub fn hash_kv(&self, revision: i64) -> Result<HashKv> {
-        let mut connection = Connection::open(self.peer_address, DEADLINE).map_err(|error| unavailable(&error))?;
+        let mut connection = self.connect(self.peer_address, DEADLINE).map_err(|error| unavailable(&error))?;
         let request = json!({"revision": revision});
         let (status, body) = exchange(&mut connection, "GET", "/members/hashkv", None, &request, text)
             .map_err(|error| unavailable(&error))?;
@@ -92,6 +90,7 @@ impl Client {
     ///
     /// Asked by gRPC: what the gateway answers at `/v3/maintenance/hash` is HashKV in some versions.
     pub fn hash(&self) -> Result<u32> {
+        assert!(self.tls.is_none(), "asked without certificates only");
         let mut request = tonic::Request::new(HashRequest {});
         request.set_timeout(DEADLINE);
         if let Some(token) = &self.token {
@@ -147,7 +146,7 @@ impl Client {
 
     /// The version that the cluster as a whole has agreed on, such as `3.6.0`.
     pub fn cluster_version(&self) -> Result<String> {
-        let mut connection = Connection::open(self.address, DEADLINE).map_err(|error| unavailable(&error))?;
+        let mut connection = self.connect(self.address, DEADLINE).map_err(|error| unavailable(&error))?;
         let (_, body) = exchange(&mut connection, "GET", "/version", None, &Value::Null, text)
             .map_err(|error| unavailable(&error))?;
         let reply: Value = serde_json::from_slice(&body).map_err(|error| unavailable(&error.into()))?;

@@ -1,5 +1,6 @@
 //! Azurite: Azure Blob storage.
 
+use std::net::TcpStream;
 use std::process::Command;
 
 use base64::Engine;
@@ -9,12 +10,14 @@ use tempfile::TempDir;
 
 use super::answers::HttpAnswer;
 use super::server::{Server, installed};
+use crate::certificates::Certified;
 use crate::ports::Port;
 
 /// A running Azurite with one account.
 #[derive(Debug)]
 pub struct Azurite {
     port: Port,
+    scheme: &'static str,
     _folder: TempDir,
     _server: Server,
 }
@@ -31,7 +34,19 @@ impl Azurite {
 
     /// Starts one.
     pub fn start() -> Azurite {
-        let (port, folder) = (Port::reserve(), tempfile::tempdir().unwrap());
+        Self::begin("http", tempfile::tempdir().unwrap(), &[])
+    }
+
+    /// Starts one that shows `certified`, and that takes tokens of Azure's directory too, of which it checks all but the signature.
+    pub fn start_with_identities(certified: &Certified) -> Azurite {
+        let folder = tempfile::tempdir().unwrap();
+        let (certificate, key) = certified.write(folder.path(), "azurite");
+        let (certificate, key) = (certificate.to_str().unwrap().to_owned(), key.to_str().unwrap().to_owned());
+        Self::begin("https", folder, &["--oauth", "basic", "--cert", &certificate, "--key", &key])
+    }
+
+    fn begin(scheme: &'static str, folder: TempDir, more: &[&str]) -> Azurite {
+        let port = Port::reserve();
         // Started without npx, which leaves its child behind when it is killed.
         let program = installed("azurite", "3.37").join("node_modules/azurite/dist/src/blob/main.js");
         let mut server = Server::start(
@@ -42,19 +57,23 @@ impl Azurite {
                 .arg("--location")
                 .arg(folder.path())
                 .args(["--blobHost", "127.0.0.1", "--blobPort", &port.number().to_string()])
+                .args(more)
                 .env("AZURITE_ACCOUNTS", format!("{}:{}", Self::ACCOUNT, Self::KEY)),
         );
         let address = port.address();
-        server.wait_until(|| HttpAnswer::of(address, "GET", "/", &[], b"").is_ok());
-        Azurite { port, _folder: folder, _server: server }
+        server.wait_until(|| match scheme {
+            "http" => HttpAnswer::of(address, "GET", "/", &[], b"").is_ok(),
+            _ => TcpStream::connect(address).is_ok(),
+        });
+        Azurite { port, scheme, _folder: folder, _server: server }
     }
 
     /// The URL of the account: `http://127.0.0.1:<port>/<account>`.
     pub fn url(&self) -> String {
-        format!("{}/{}", self.port.url(), Self::ACCOUNT)
+        format!("{}://{}/{}", self.scheme, self.port.address(), Self::ACCOUNT)
     }
 
-    /// Makes a container.
+    /// Makes a container; not where it is encrypted.
     pub fn container(&self, name: &str) {
         self.put(name, ("restype", "container"), b"").done("making a container");
     }

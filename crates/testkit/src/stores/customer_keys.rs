@@ -7,7 +7,6 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
-use axum::body::to_bytes;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
@@ -16,9 +15,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use md5::{Digest, Md5};
 
-use super::address_of;
-use super::answers::HttpAnswer;
 use super::in_thread::InThread;
+use super::{address_of, behind};
 use crate::ports::Port;
 
 /// Who asks for keys before a server that does not.
@@ -57,7 +55,6 @@ enum Asked {
 /// An error as AWS words it.
 struct Refusal(StatusCode, &'static str, &'static str);
 
-const MAX_BODY_BYTES: usize = 64 << 20;
 const HEADERS: &str = "x-amz-server-side-encryption-customer-";
 
 const LOCKED: Refusal = Refusal(
@@ -105,8 +102,7 @@ impl CustomerKeys {
 }
 
 async fn answer(State(gate): State<Arc<Gate>>, request: Request) -> Response {
-    let (parts, body) = request.into_parts();
-    let body = to_bytes(body, MAX_BODY_BYTES).await.expect("a body that fits");
+    let (parts, body) = behind::whole(request).await;
     gate.pass(&parts, &body).unwrap_or_else(IntoResponse::into_response)
 }
 
@@ -116,23 +112,12 @@ impl Gate {
         let asked = Asked::of(&parts.method, parts.uri.query().unwrap_or_default());
         let mut known = self.known.lock().unwrap();
         known.require(asked, path, key.as_ref())?;
-        let answer = self.ask(parts, body);
+        // The server is told of no key.
+        let answer = behind::ask(self.server, parts, body, |name| name.starts_with(HEADERS));
         if answer.status < 300 {
             known.note(asked, path, key);
         }
-        Ok(response(&parts.method, answer))
-    }
-
-    /// What the server behind answers, which is told of no key.
-    fn ask(&self, parts: &Parts, body: &[u8]) -> HttpAnswer {
-        let is_passed_on = |name: &str| {
-            !name.starts_with(HEADERS) && !["host", "content-length", "connection", "transfer-encoding"].contains(&name)
-        };
-        let headers = parts.headers.iter().filter(|(name, _)| is_passed_on(name.as_str()));
-        let headers: Vec<(&str, &str)> =
-            headers.map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
-        let path = parts.uri.path_and_query().expect("a path").as_str();
-        HttpAnswer::of(self.server, parts.method.as_str(), path, &headers, body).expect("the server answers")
+        Ok(behind::response(&parts.method, answer, &[]))
     }
 }
 
@@ -190,18 +175,6 @@ fn digest_of_key(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
     let key = BASE64.decode(key).map_err(|_| NO_KEY)?;
     let is_one = algorithm == "AES256" && key.len() == 32 && BASE64.encode(Md5::digest(&key)) == digest;
     if is_one { Ok(Some(digest.to_owned())) } else { Err(NO_KEY) }
-}
-
-fn response(method: &Method, answer: HttpAnswer) -> Response {
-    let mut response = Response::builder().status(answer.status);
-    for (name, value) in &answer.headers {
-        // Of what is only told about, the length is that of the object.
-        let is_framing = matches!(name.as_str(), "content-length" | "transfer-encoding" | "connection");
-        if !is_framing || (name == "content-length" && *method == Method::HEAD) {
-            response = response.header(name, value);
-        }
-    }
-    response.body(answer.body.into()).expect("an answer")
 }
 
 impl IntoResponse for Refusal {

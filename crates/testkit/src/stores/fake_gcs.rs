@@ -1,10 +1,13 @@
-//! Google Cloud Storage, as far as its XML interface and the ways to its tokens go.
+//! Google Cloud Storage, as far as its XML interface and the ways to its tokens go, and its JSON interface for what keeps objects
+//! from being deleted.
 //!
 //! It is strict: a parameter or an `x-goog-` header that it does not know, or that GCS does not take with that
 //! request, is an error. In particular conditions cannot be put on multipart uploads.
 
 mod bucket;
+mod federation;
 mod identity;
+mod keeping;
 mod xml;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -16,6 +19,7 @@ use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use jiff::SignedDuration;
 use url::form_urlencoded;
 
 use self::bucket::{Bucket, Refusal};
@@ -83,9 +87,45 @@ impl FakeGcs {
         self.gcs(|gcs| gcs.identity.key_file())
     }
 
+    /// How somebody who is known elsewhere gets tokens, as a file would have it: `source` is where a token of elsewhere is found, in
+    /// a file or at a URL. If it impersonates, they are of the service account, and no others count.
+    pub fn external_account(&self, source: &serde_json::Value, impersonates: bool) -> String {
+        self.gcs(|gcs| gcs.identity.external_account(source, impersonates))
+    }
+
+    /// Where a token of elsewhere is answered, in JSON, for whoever sends a header along.
+    pub fn subject_source(&self) -> serde_json::Value {
+        self.gcs(|gcs| gcs.identity.subject_source())
+    }
+
+    /// A token of elsewhere, that counts until the next is asked for.
+    pub fn next_subject_token(&self) -> String {
+        self.gcs(|gcs| gcs.identity.next_subject())
+    }
+
+    /// Lets tokens that are given out last so long.
+    pub fn tokens_last(&self, time: SignedDuration) {
+        self.gcs(|gcs| gcs.identity.lasts_seconds = time.as_secs());
+    }
+
+    /// The access tokens that count.
+    pub fn tokens(&self) -> Vec<String> {
+        self.gcs(|gcs| gcs.identity.given())
+    }
+
     /// Makes a bucket.
     pub fn bucket(&self, name: &str) {
         self.gcs(|gcs| gcs.buckets.insert(name.to_owned(), Bucket::default()));
+    }
+
+    /// Lets everything in a bucket be kept for this time after it was written, as a policy of the bucket does.
+    pub fn keep_for(&self, bucket: &str, time: SignedDuration) {
+        self.gcs(|gcs| gcs.buckets.get_mut(bucket).unwrap().keep_for(time));
+    }
+
+    /// Puts a hold on an object until some event, which is not the kind of hold that `retain` puts on.
+    pub fn hold_until_an_event(&self, bucket: &str, key: &str) {
+        self.gcs(|gcs| gcs.buckets.get_mut(bucket).unwrap().hold_until_an_event(key));
     }
 
     /// What happens to the next requests to the storage, one after the other.
@@ -131,6 +171,7 @@ impl FakeGcs {
 /// A request, understood as far as its form goes.
 struct Asked {
     method: Method,
+    is_json: bool,
     bucket: String,
     key: String,
     query: BTreeMap<String, String>,
@@ -142,7 +183,7 @@ async fn answer(State(state): State<Arc<Mutex<Gcs>>>, request: Request) -> Respo
     let (parts, body) = request.into_parts();
     let Ok(body) = to_bytes(body, MAX_BODY).await else { return StatusCode::BAD_REQUEST.into_response() };
     let path = parts.uri.path();
-    if path == "/token" || path.starts_with("/computeMetadata/") {
+    if path == "/token" || path.starts_with("/computeMetadata/") || path.starts_with(federation::PREFIX) {
         return state.lock().unwrap().identity.answer(path, &parts.headers, &body);
     }
 
@@ -158,11 +199,15 @@ async fn answer(State(state): State<Arc<Mutex<Gcs>>>, request: Request) -> Respo
         tokio::time::sleep(after).await;
     }
 
-    let (bucket, key) = path.trim_start_matches('/').split_once('/').unwrap_or((path.trim_start_matches('/'), ""));
+    // In the JSON interface, a name is one part of the path.
+    let of_json = path.strip_prefix("/storage/v1/b/").and_then(|rest| rest.split_once("/o/"));
+    let of_xml = || path.trim_start_matches('/').split_once('/').unwrap_or((path.trim_start_matches('/'), ""));
+    let (bucket, key) = of_json.unwrap_or_else(of_xml);
+    let is_json = of_json.is_some();
     let query = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes()).into_owned().collect();
     let (bucket, key) = (percent_decoded(bucket), percent_decoded(key));
     let without_body = parts.method == Method::HEAD;
-    let asked = Asked { method: parts.method, bucket, key, query, headers: parts.headers, body };
+    let asked = Asked { method: parts.method, is_json, bucket, key, query, headers: parts.headers, body };
     let served = state.lock().unwrap().serve(&asked).unwrap_or_else(IntoResponse::into_response);
     match scripted {
         Scripted::Lost(status) => Refusal::scripted(status).into_response(),
@@ -184,6 +229,9 @@ impl Gcs {
         let bucket = self.buckets.get_mut(&asked.bucket).ok_or(Refusal::NO_SUCH_BUCKET)?;
         let has = |parameter: &str| asked.query.contains_key(parameter);
         match (&asked.method, asked.key.is_empty()) {
+            (&Method::GET, false) if asked.is_json => bucket.describe(asked),
+            (&Method::PATCH, false) if asked.is_json => bucket.patch(asked),
+            _ if asked.is_json => Err(Refusal(405, "MethodNotAllowed", "The specified method is not allowed.")),
             (&Method::GET, true) if has("uploads") => bucket.list_uploads(asked),
             (&Method::GET, true) => bucket.list(asked, self.page),
             (&Method::GET | &Method::HEAD, false) => bucket.get(asked),

@@ -1,11 +1,13 @@
 //! A proxy for HTTP: it passes requests on, and opens tunnels for what is encrypted (`CONNECT`), as those do through which
 //! alone many machines reach anything.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 
+use super::address_of;
 use super::in_thread::InThread;
 use crate::ports::Port;
 
@@ -34,9 +36,21 @@ const MAX_HEAD_BYTES: usize = 64 << 10;
 impl Proxy {
     /// Starts one.
     pub fn start() -> Proxy {
+        Self::leading(None)
+    }
+
+    /// Starts one that leads to the server at `url`, whatever host is asked for: names that nobody resolves are reached so.
+    ///
+    /// # Panics
+    /// If the host of `url` is not an address.
+    pub fn to_url(url: &str) -> Proxy {
+        Self::leading(Some(address_of(url)))
+    }
+
+    fn leading(to: Option<SocketAddr>) -> Proxy {
         let (port, passed) = (Port::reserve(), Arc::<Mutex<Vec<Passed>>>::default());
         let all = Arc::clone(&passed);
-        let thread = InThread::listen(port.address(), move |listener| accept(listener, all));
+        let thread = InThread::listen(port.address(), move |listener| accept(listener, to, all));
         Proxy { port, passed, _thread: thread }
     }
 
@@ -63,19 +77,23 @@ struct Head {
     rest: Vec<u8>,
 }
 
-async fn accept(listener: TcpListener, passed: Arc<Mutex<Vec<Passed>>>) {
+async fn accept(listener: TcpListener, to: Option<SocketAddr>, passed: Arc<Mutex<Vec<Passed>>>) {
     while let Ok((client, _)) = listener.accept().await {
-        tokio::spawn(serve(client, Arc::clone(&passed)));
+        tokio::spawn(serve(client, to, Arc::clone(&passed)));
     }
 }
 
 /// Serves one request, and with it the connection ends.
-async fn serve(mut client: TcpStream, passed: Arc<Mutex<Vec<Passed>>>) {
+async fn serve(mut client: TcpStream, to: Option<SocketAddr>, passed: Arc<Mutex<Vec<Passed>>>) {
     let Some(head) = Head::read(&mut client).await else { return };
     let is_tunnel = head.method == "CONNECT";
     let authorization = head.header("proxy-authorization").map(str::to_owned);
     passed.lock().unwrap().push(Passed { to: head.to.clone(), is_tunnel, authorization });
-    let Ok(mut server) = TcpStream::connect(&head.to).await else {
+    let connected = match to {
+        Some(server) => TcpStream::connect(server).await,
+        None => TcpStream::connect(&head.to).await,
+    };
+    let Ok(mut server) = connected else {
         let _ = client.write_all(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n").await;
         return;
     };

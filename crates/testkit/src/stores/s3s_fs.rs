@@ -26,12 +26,23 @@ impl S3sFs {
 
     /// Starts one over an empty folder.
     pub fn start() -> S3sFs {
+        Self::begin(&[])
+    }
+
+    /// Starts one that takes what stands before `domain` in the name of the host for the bucket. It is itself at an address, so
+    /// that whoever asks has to be led there.
+    pub fn start_at(domain: &str) -> S3sFs {
+        Self::begin(&["--domain", domain])
+    }
+
+    fn begin(more: &[&str]) -> S3sFs {
         let (port, folder) = (Port::reserve(), tempfile::tempdir().unwrap());
         let mut server = Server::start(
             "s3s-fs",
             Command::new(installed("s3s-fs", "0.14").join("bin/s3s-fs"))
                 .args(["--access-key", Self::ACCESS_KEY, "--secret-key", Self::SECRET_KEY])
                 .args(["--host", "127.0.0.1", "--port", &port.number().to_string()])
+                .args(more)
                 .arg(folder.path()),
         );
         let address = port.address();
@@ -39,7 +50,7 @@ impl S3sFs {
         S3sFs { port, folder, _server: server }
     }
 
-    /// Its URL; buckets are named in the path.
+    /// Its URL; buckets are named in the path, unless they are named in the host.
     pub fn url(&self) -> String {
         self.port.url()
     }

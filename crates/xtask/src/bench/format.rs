@@ -23,7 +23,7 @@ use super::w2::W2;
 use crate::{Result, say};
 
 /// Changes as they are shown to somebody.
-type Show<'a> = &'a mut dyn FnMut(Change<'_>);
+pub(super) type Show<'a> = &'a mut dyn FnMut(Change<'_>);
 
 /// Records of one kind, to be written as one object.
 struct Work {
@@ -109,7 +109,7 @@ fn write(work: &Work, out: &mut Vec<u8>, raw_bytes: &mut u64) -> Result<Written>
         ObjectKind::Full => WriteSettings::full(),
         ObjectKind::Delta => WriteSettings::delta(),
     };
-    let mut writer = ObjectWriter::create(out, header(work), None, settings)?;
+    let mut writer = ObjectWriter::create(out, header(work.kind, work.revisions), None, settings)?;
     let mut encoded = Vec::new();
     let mut failed = None;
     (work.play)(&mut |change| {
@@ -129,16 +129,17 @@ fn write(work: &Work, out: &mut Vec<u8>, raw_bytes: &mut u64) -> Result<Written>
     }
 }
 
-fn header(work: &Work) -> Header {
+/// The header of an object of a bench, with the changes of `revisions`.
+pub(super) fn header(kind: ObjectKind, (from, to): (i64, i64)) -> Header {
     let time = Timestamp::UNIX_EPOCH;
     Header {
         format: FORMAT,
-        kind: work.kind,
+        kind,
         cluster: Cluster { name: "bench".into(), id: ClusterUid(1) },
         lineage: LineageId::new(time, 1),
         epoch: Epoch(1),
-        from: Revision(work.revisions.0),
-        to: Revision(work.revisions.1),
+        from: Revision(from),
+        to: Revision(to),
         seen: (time, time),
         written: time,
         follows: None,

@@ -2,12 +2,22 @@
 //! several revisions of a key, deletions and keys that come back, transactions, leases, and a compaction in the
 //! middle of it all. Nothing but the seed and the size decides what is in it.
 
+use std::fs::File;
+use std::path::Path;
+
 use bolt_file::write::{Builder, Options};
 use bolt_file::write_behind::WriteBehind;
 use etcd_data::tables::Lease;
 use etcd_data::{KeyValue, LeaseId, RevKey, Revision, Tables};
 
-use crate::Result;
+use crate::{Result, say};
+
+/// Writes a database of about `mib` MiB to the new file `path`. Says how many keys live in it, and which is the oldest.
+pub(crate) fn workload(path: &Path, mib: u64) -> Result<()> {
+    let made = Workload::of_size(mib << 20).write(File::create_new(path)?)?;
+    say(&format!("made {} {}", made.live_keys, String::from_utf8_lossy(&made.oldest_key)));
+    Ok(())
+}
 
 /// How much of what.
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +59,7 @@ impl Workload {
     }
 
     /// Writes the database into `file`.
-    pub(crate) fn write(&self, file: std::fs::File) -> Result<Made> {
+    pub(crate) fn write(&self, file: File) -> Result<Made> {
         let survivors = self.survivors();
         let compact_revision = self.compact_revision();
         let mut builder = Builder::create(WriteBehind::new(file)?, Options::default())?;

@@ -8,7 +8,7 @@ use super::*;
 use crate::care::{Relief, Waste};
 
 /// `m1* m2 m3`: members by their number; `*` leads, `!` is silent, `?` is a learner that has caught up, `…` one that has not,
-/// `%` wastes much, `#` belongs to another cluster, `<` is behind.
+/// `~` one that says nothing but that it is one, `%` wastes much, `#` belongs to another cluster, `<` is behind.
 fn cluster(text: &str) -> ClusterSeen {
     let words: Vec<&str> = text.split_whitespace().collect();
     let leader = words.iter().find(|word| word.contains('*')).map_or(0, |word| number_of(word));
@@ -28,7 +28,7 @@ fn member(word: &str, leader: u64) -> MemberSeen {
         name: format!("m{id}"),
         peer_urls: vec![format!("http://m{id}:2380")],
         client_urls: Vec::new(),
-        is_learner: has('?') || has('…'),
+        is_learner: has('?') || has('…') || has('~'),
     };
     let status = Status {
         header: Header { cluster_id: if has('#') { 2 } else { 1 }, member_id: id, revision: 50, raft_term: 2 },
@@ -44,8 +44,12 @@ fn member(word: &str, leader: u64) -> MemberSeen {
         is_learner: listed.is_learner,
         ..Status::default()
     };
-    let silent = Fault::Unreachable { why: "refused".to_owned() };
-    MemberSeen { listed, status: if has('!') { Err(silent) } else { Ok(status) } }
+    let status = match () {
+        () if has('!') => Err(Fault::Unreachable { why: "refused".to_owned() }),
+        () if has('~') => Err(Fault::Learner),
+        () => Ok(status),
+    };
+    MemberSeen { listed, status }
 }
 
 fn policy() -> Policy {
@@ -175,6 +179,9 @@ fn learners_get_their_vote_when_they_have_caught_up() {
     check(&cluster("m1* m2 m3?"), &Policy { promotes_learners: false, ..policy() }, &nothing(), "");
     check(&cluster("m1* m2 m3?!"), &policy(), &nothing(), "");
     check(&cluster("m1 m2 m3?"), &policy(), &nothing(), "");
+    // etcd lets no user log in with a learner, and knows itself whether it has caught up.
+    check(&cluster("m1* m2 m3~"), &policy(), &nothing(), "promote m3");
+    check(&cluster("m1 m2 m3~"), &policy(), &nothing(), "");
     // A learner is not defragmented.
     check(&cluster("m1* m2 m3…%"), &policy(), &nothing(), "[m3 is a learner and 99990 entries behind]");
 }

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
-use std::time::Duration;
 
 use archive::Error;
 use archive::plan::{PlanError, Target, Wanted};
@@ -11,18 +10,15 @@ use archive::tip::Tip;
 use etcd_data::database::RevisionRange;
 use etcd_data::records::TailRecord;
 use etcd_data::{Database, KeyValue, Revision};
-use jiff::Timestamp;
-use tokio::time::timeout;
 
+use super::witness::{Running, Witness};
 use super::{ResumeError, Shared};
 use crate::follow::live::{Change, Live, Trouble};
-use crate::follow::segment::Segment;
 use crate::home::Home;
 
 /// An archive that ends with `tip`, and a cluster that may have its history.
 pub(super) struct Compare<'a> {
-    pub(super) live: &'a dyn Live,
-    pub(super) member: u64,
+    pub(super) witness: &'a dyn Witness,
     pub(super) home: &'a Home,
     pub(super) tip: &'a Tip,
 }
@@ -76,7 +72,7 @@ impl Compare<'_> {
 
     async fn same_at(&self, revision: Revision) -> Result<Same, ResumeError> {
         let ours = self.ours(revision).await?;
-        match tells(self.live, self.member, revision, &ours).await {
+        match says(self.witness, revision, &ours).await {
             Ok(Some(true)) => Ok(Same::Yes),
             Ok(Some(false)) => Ok(Same::No),
             Ok(None) | Err(Trouble::Compacted { .. }) => Ok(Same::Gone),
@@ -93,14 +89,11 @@ impl Compare<'_> {
     /// restored does; but what nobody has changed since is there, with its revisions. A few such keys show it.
     async fn by_what_lives(&self) -> Result<Option<Revision>, ResumeError> {
         let end = self.tip.revision;
-        let mut living = Vec::new();
         let keys = self.at_the_end(move |database| keys_to_ask_about(database, end)).await?;
         // Less than a few may be an accident.
         let enough = ENOUGH.min(keys.len()).max(1);
-        for key in keys {
-            let found = self.live.key(self.member, &key).await?;
-            living.extend(found.filter(|found| found.revision <= end));
-        }
+        let mut living = self.witness.living(keys).await?;
+        living.retain(|found| found.revision <= end);
         let known = self.at_the_end(move |database| known(database, &living)).await?;
         Ok(known.iter().max().copied().filter(|_| known.len() >= enough))
     }
@@ -205,54 +198,26 @@ pub(crate) async fn tells(
     revision: Revision,
     ours: &[TailRecord],
 ) -> Result<Option<bool>, Trouble> {
+    says(&Running { live, member }, revision, ours).await
+}
+
+async fn says(witness: &dyn Witness, revision: Revision, ours: &[TailRecord]) -> Result<Option<bool>, Trouble> {
     let deletes = ours.iter().any(|record| record.at.tombstone);
     // Before 3.4.34 and 3.5.16, of the revision that it was compacted at etcd tells only what was put, and waits for ever
     // for something to tell where that is nothing.
-    let is_cut = deletes && !live.has(member, Revision(revision.0 - 1)).await?;
+    let is_cut = deletes && !witness.has(Revision(revision.0 - 1)).await?;
     if !is_cut {
         if ours.is_empty() {
             return Ok(None);
         }
-        let theirs = changes_at(live, member, revision).await?;
-        return Ok(Some(theirs.records().eq(ours.iter().map(|record| (record.at, record.value.as_slice())))));
+        return Ok(Some(witness.changes_at(revision).await? == ours));
     }
     let puts: Vec<&[u8]> =
         ours.iter().filter(|record| !record.at.tombstone).map(|record| record.value.as_slice()).collect();
     if puts.is_empty() {
         return Ok(None);
     }
-    let theirs = changes_at(live, member, revision).await?;
-    let theirs = theirs.records().filter(|(at, _)| !at.tombstone).map(|(_, value)| value);
+    let theirs = witness.changes_at(revision).await?;
+    let theirs = theirs.iter().filter(|record| !record.at.tombstone).map(|record| record.value.as_slice());
     Ok(Some(theirs.eq(puts)))
-}
-
-/// How long a member may take to tell of one revision.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// What the cluster says of one revision that it has reached.
-async fn changes_at(live: &dyn Live, member: u64, revision: Revision) -> Result<Segment, Trouble> {
-    let mut segment = Segment::default();
-    let asked = async {
-        let mut watching = live.watch(member, revision).await?;
-        let mut sub = 0;
-        while let Some(seen) = futures::StreamExt::next(&mut watching).await.transpose()? {
-            let of_it = seen.changes.iter().filter(|change| change.revision == revision);
-            for change in of_it {
-                segment.push(change, sub, Timestamp::UNIX_EPOCH);
-                sub += 1;
-            }
-            if !seen.is_partial && !seen.changes.is_empty()
-                || seen.changes.iter().any(|change| change.revision > revision)
-            {
-                return Ok(segment);
-            }
-        }
-        let why = format!("it ended the watch before it told of revision {revision}");
-        Err(Trouble::Away { place: format!("{member:x}"), why })
-    };
-    let late = |_| {
-        let why = format!("it did not tell of revision {revision} in {} s", PATIENCE.as_secs());
-        Err(Trouble::Away { place: format!("{member:x}"), why })
-    };
-    timeout(PATIENCE, asked).await.unwrap_or_else(late)
 }

@@ -38,6 +38,8 @@ struct Beside<'a> {
     wants_seal: Vec<(Revision, Order)>,
 }
 
+/// What came while nobody listened is sealed so soon: it has waited for long enough.
+const CAUGHT_UP_WITHIN: Duration = Duration::from_millis(500);
 /// How long is waited after a full that did not do, before the next is taken: each reads all of etcd.
 const FULL_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_FULL_PAUSE: Duration = Duration::from_secs(300);
@@ -66,7 +68,7 @@ impl Session {
             follower.progress.clear();
         }
         let mut beside = Beside {
-            due: None,
+            due: Some(Instant::now() + follower.rhythm.seal_after.min(CAUGHT_UP_WITHIN)),
             waiting: 0,
             anchor_at: follower.rhythm.anchor_every.map(|_| Instant::now()),
             anchoring: None,

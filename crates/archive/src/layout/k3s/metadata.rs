@@ -59,15 +59,44 @@ impl Metadata {
     }
 }
 
-/// What is put with a snapshot in S3: the cluster, which is the id of its namespace `kube-system`, the node, and the
-/// digest of the token that its secrets need.
-pub fn user_metadata(program: Program, cluster_id: &str, node: &str, token_hash: &str) -> BTreeMap<String, String> {
-    let program = match program {
-        Program::K3s => "k3s",
-        Program::Rke2 => "rke2",
-    };
-    let told = [("cluster-id", cluster_id), ("node-name", node), ("token-hash", token_hash)];
-    told.into_iter().map(|(name, value)| (format!("{program}-{name}"), value.into())).collect()
+/// What is put with a snapshot in S3, and with its metadata: the cluster, which is the id of its namespace `kube-system`,
+/// the node, and the digest of the token that its secrets need. What is not known is left away.
+pub fn user_metadata(
+    program: Program,
+    cluster_id: Option<&str>,
+    node: &str,
+    token_hash: Option<&str>,
+) -> BTreeMap<String, String> {
+    let told = [("cluster-id", cluster_id), ("node-name", Some(node)), ("token-hash", token_hash)];
+    let known = told.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    known.map(|(name, value)| (format!("{}-{name}", program.name()), value.into())).collect()
+}
+
+/// The cluster that a snapshot in S3 is of, from what was put with it.
+pub fn cluster_id(told: &BTreeMap<String, String>) -> Option<&str> {
+    let of = |program: Program| told.get(&format!("{}-cluster-id", program.name()));
+    of(Program::K3s).or_else(|| of(Program::Rke2)).map(String::as_str)
+}
+
+/// What the keys begin with under which the secrets of the servers are, each locked with a token.
+pub const BOOTSTRAP: &[u8] = b"/bootstrap/";
+
+/// The digest of the token that what is at `key` is locked with: the first digits of its SHA-256. Nothing if `key` is
+/// something else.
+pub fn token_hash(key: &[u8]) -> Option<&str> {
+    let hash = std::str::from_utf8(key.strip_prefix(BOOTSTRAP)?).ok()?;
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    (hash.len() == 12 && hash.bytes().all(is_digit)).then_some(hash)
+}
+
+impl Program {
+    /// Its name, as a command and in what it writes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::K3s => "k3s",
+            Self::Rke2 => "rke2",
+        }
+    }
 }
 
 #[cfg(test)]
@@ -93,7 +122,18 @@ mod tests {
 
     #[test]
     fn what_is_put_with_an_object_names_the_program() {
-        let told = user_metadata(Program::Rke2, "c", "n", "t");
+        let told = user_metadata(Program::Rke2, Some("c"), "n", Some("t"));
         assert_eq!(told.keys().collect::<Vec<_>>(), ["rke2-cluster-id", "rke2-node-name", "rke2-token-hash"]);
+        assert_eq!(cluster_id(&told), Some("c"));
+        let told = user_metadata(Program::K3s, None, "n", None);
+        assert_eq!((told.len(), told["k3s-node-name"].as_str(), cluster_id(&told)), (1, "n", None));
+    }
+
+    #[test]
+    fn the_key_of_the_servers_secrets_tells_the_token() {
+        assert_eq!(token_hash(b"/bootstrap/179122c04ac4"), Some("179122c04ac4"));
+        for key in [&b"/bootstrap"[..], b"/bootstrap/", b"/bootstrap/179122C04AC4", b"/bootstrap/179122c04ac4/x"] {
+            assert_eq!(token_hash(key), None);
+        }
     }
 }

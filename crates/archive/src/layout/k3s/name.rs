@@ -43,7 +43,7 @@ impl Name {
             None => (text, false),
         };
         let (stem, taken) = text.rsplit_once('-')?;
-        let taken = Timestamp::from_second(number(taken, 10).filter(|_| taken.len() == 10)?).ok()?;
+        let taken = Timestamp::from_second(number(taken, 1).filter(|_| taken.len() == 10)?).ok()?;
         let (base, node) = stem.split_once('-')?;
         let fits = !base.is_empty() && !node.is_empty() && !base.starts_with('.');
         fits.then(|| Self { stem: stem.into(), taken, is_zip })
@@ -143,6 +143,7 @@ mod tests {
             "etcd-snapshot-node-a-1795224992.gz",
             "etcd-snapshot-node-a-179522499",
             "etcd-snapshot-node-a-17952249920",
+            "etcd-snapshot-node-a-0795224992",
             "etcd-snapshot-node-a-",
             "snapshot-1795224992",
             "-node-1795224992",

@@ -49,16 +49,21 @@ impl World {
 
     fn confirm(&self, wanted: &Wanted, known: &Known) -> Result<RestorePlan, Contradiction> {
         let plan = RestorePlan::choose(&self.archive, wanted, known).unwrap();
-        plan.confirm(&cluster(), |key| self.told.get(key), []).map(|()| plan)
+        plan.confirm(&cluster(), |key| self.told.get(key), [], None).map(|()| plan)
     }
 
     /// The plan that is left when everything that contradicts is done without.
     fn settle(&self, wanted: &Wanted) -> String {
+        self.settle_with(wanted, None)
+    }
+
+    /// The same, where `last` is the last epoch that was handed out.
+    fn settle_with(&self, wanted: &Wanted, last: Option<Epoch>) -> String {
         let mut known = Known::default();
         loop {
             match RestorePlan::choose(&self.archive, wanted, &known) {
                 Err(error) => return error.to_string(),
-                Ok(plan) => match plan.confirm(&cluster(), |key| self.told.get(key), []) {
+                Ok(plan) => match plan.confirm(&cluster(), |key| self.told.get(key), [], last) {
                     Ok(()) => return shown(&plan),
                     Err(contradiction) => {
                         let before = known.clone();
@@ -155,8 +160,34 @@ fn what_other_objects_told_of_writers_counts_too() {
     let world = World::new("0-100 101-150", |_| 1);
     let plan = RestorePlan::choose(&world.archive, &latest(), &Known::default()).unwrap();
     let other = told(catalogue("121-130").entries().next().unwrap(), 2).header;
-    let contradiction = plan.confirm(&cluster(), |key| world.told.get(key), [&other]).unwrap_err();
+    let contradiction = plan.confirm(&cluster(), |key| world.told.get(key), [&other], None).unwrap_err();
     assert_eq!(contradiction.fault, Fault::Deposed { epoch: Epoch(1), until: Some(Revision(120)) });
+}
+
+#[test]
+fn a_writer_who_was_never_let_write_takes_nothing_from_the_others() {
+    let latest_with = |archive: &str, stranger: &str, last| {
+        let world = World::new(archive, |object| if object == stranger { 9 } else { 1 });
+        let plan = RestorePlan::choose(&world.archive, &latest(), &Known::default()).unwrap();
+        assert!(plan.is_contested(&cluster(), |key| world.told.get(key)), "{archive}");
+        world.settle_with(&latest(), last)
+    };
+    let (true_one, epoch) = ("0-100 101-150 151-200", Some(Epoch(1)));
+    // One that reaches further, one that lies within, a full that would take what follows.
+    assert_eq!(latest_with("0-100 101-150 101-190 151-200", "101-190", epoch), true_one);
+    assert_eq!(latest_with("0-100 101-150 120-130 151-200", "120-130", epoch), true_one);
+    assert_eq!(latest_with("0-100 101-150 0-150 151-200", "0-150", epoch), true_one);
+    // It was handed out, or nobody tells.
+    for last in [Some(Epoch(9)), None] {
+        assert_eq!(latest_with("0-100 101-150 101-190 151-200", "101-190", last), "0-100 101-190");
+    }
+}
+
+#[test]
+fn a_plan_in_which_nobody_wrote_what_another_did_is_not_contested() {
+    let world = World::new("0-100 101-150 151-200", |object| if object == "151-200" { 2 } else { 1 });
+    let plan = RestorePlan::choose(&world.archive, &latest(), &Known::default()).unwrap();
+    assert!(!plan.is_contested(&cluster(), |key| world.told.get(key)));
 }
 
 #[test]

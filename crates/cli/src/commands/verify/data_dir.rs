@@ -4,6 +4,7 @@ use std::error::Error;
 
 use bolt_file::check::Severity;
 use etcd_data::data_dir::{DataDir, Finding as Relation, LogPlace};
+use etcd_data::wal::Tail;
 
 use crate::finding::Finding;
 
@@ -13,6 +14,17 @@ pub(super) fn findings(data_dir: &DataDir) -> Vec<Finding> {
     findings.extend(of_raft_snapshots(data_dir));
     findings.extend(data_dir.findings.iter().map(of_relation));
     findings
+}
+
+/// How the log ends, if a crash may have ended it so. What was behind that, if anything, nobody knows.
+pub(super) fn note_of_end(data_dir: &DataDir) -> Option<Finding> {
+    let log = data_dir.log.as_ref().ok()?;
+    let ends = match log.tail {
+        Tail::Clean | Tail::Damaged => return None,
+        Tail::Torn { .. } => "in the middle of a record, which etcd cuts off",
+        Tail::Leftover { .. } => "before something that no record leads to, which etcd overwrites",
+    };
+    Some(Finding::note_of_log(format!("the log ends at {}, {ends}", log.end)))
 }
 
 fn of_log(data_dir: &DataDir) -> Vec<Finding> {

@@ -227,6 +227,33 @@ fn the_log_can_lie_in_the_data_directory_but_not_around_it() {
     }
 }
 
+/// Wherever the log lies, a restore that replaced another is read with it, and what it replaced comes back with its own.
+#[test]
+fn an_undo_brings_the_log_back_wherever_it_lies() {
+    for wal in ["data/member/wal", "data/member/log", "data/wal", "logs/wal"] {
+        let place = Place::new();
+        fs::create_dir(place.path("logs")).unwrap();
+        let wal_dir = Some(place.path(wal));
+        let options = Options { existing: Existing::KeepAside, wal_dir, ..place.options() };
+        for (stamp, at) in [("one", 4), ("two", 8)] {
+            let (stamp, at) = (stamp.to_owned(), Some(Revision(at)));
+            place.try_restore(&Options { stamp, at, ..options.clone() }).unwrap();
+        }
+        let seen = |data: &str| {
+            let source = Source::open(&place.path(data), place.folder.path()).unwrap();
+            let findings = source.data_dir.unwrap().findings;
+            assert_eq!(findings, [], "{wal}");
+            source.database.last_record().unwrap().unwrap().main
+        };
+        assert_eq!(seen("data"), Revision(8), "{wal}");
+        undo(&place.path("data"), "three").unwrap();
+        assert_eq!(seen("data"), Revision(4), "{wal}");
+        if wal.starts_with("data") {
+            assert_eq!(seen("data.undone-three"), Revision(8), "{wal}");
+        }
+    }
+}
+
 #[test]
 fn a_source_may_be_what_is_replaced() {
     let place = Place::new();

@@ -1,6 +1,7 @@
 use prost::bytes::Bytes;
 
 use super::super::fresh::fresh_log;
+use super::super::record::{FRAME_HEAD, FrameHead};
 use super::*;
 use crate::member_id::MemberId;
 use crate::tables::Member;
@@ -120,6 +121,16 @@ fn segments_are_one_log_under_one_checksum() {
     let log = read(&[(0, 0, shorter), (1, 5, &second.bytes)]);
     assert!(matches!(faults(&log)[..], [Fault::ChecksumCarriedOver { .. }]), "{:?}", faults(&log));
     assert_eq!((entries(&log, 3), log.tail), (vec![(4, 2)], Tail::Damaged));
+}
+
+#[test]
+fn a_later_segment_without_a_record_is_told() {
+    let first = small();
+    for second in [&[][..], &[0; 64], &first.bytes[..5]] {
+        let log = read(&[(0, 0, &first.bytes), (1, 5, second)]);
+        assert_eq!((faults(&log), log.tail), (vec![Fault::NoBeginning], Tail::Damaged), "{} bytes", second.len());
+        assert_eq!(entries(&log, 3), [(4, 2)]);
+    }
 }
 
 #[test]
@@ -249,7 +260,8 @@ fn a_cut_anywhere_leaves_the_records_before_it() {
 #[test]
 fn an_entry_that_changes_between_two_looks_is_noticed() {
     let mut log = one(&small().bytes);
-    let last = log.segments[0].storage.len() - 60;
-    log.segments[0].storage[last] ^= 1;
+    let storage = &mut Arc::get_mut(&mut log.places).unwrap().segments[0].storage;
+    let last = storage.len() - 60;
+    storage[last] ^= 1;
     assert!(matches!(log.entries_after(3).next(), Some(Err(WalError::Changed(_)))));
 }

@@ -6,28 +6,32 @@ use std::ops::Bound;
 use axum::body::{Body, Bytes};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, LAST_MODIFIED};
 use axum::response::{IntoResponse, Response};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest, Sha256};
 
+use super::keeping::Keeping;
 use super::xml::{all, document, element};
 use super::{Asked, percent_decoded};
 
 #[derive(Debug, Default)]
 pub(super) struct Bucket {
-    objects: BTreeMap<String, Object>,
+    pub(super) objects: BTreeMap<String, Object>,
     uploads: BTreeMap<String, Upload>,
     /// What the newest object or upload was numbered with.
     newest: u64,
+    /// So long everything is kept after it was written.
+    pub(super) kept_for: Option<SignedDuration>,
 }
 
 #[derive(Debug, Clone)]
-struct Object {
+pub(super) struct Object {
     bytes: Bytes,
     etag: String,
     generation: u64,
-    modified: Timestamp,
+    pub(super) modified: Timestamp,
     /// `content-type` and `x-goog-meta-…`.
     headers: Vec<(String, String)>,
+    pub(super) keeping: Keeping,
 }
 
 #[derive(Debug)]
@@ -35,6 +39,7 @@ struct Upload {
     key: String,
     begun: Timestamp,
     headers: Vec<(String, String)>,
+    keeping: Keeping,
     parts: BTreeMap<u32, (String, Bytes)>,
 }
 
@@ -51,7 +56,7 @@ impl Refusal {
     pub(super) const UNAUTHORIZED: Refusal = Refusal(401, "AuthenticationRequired", "Authentication required.");
     pub(super) const DENIED: Refusal = Refusal(403, "AccessDenied", "Access denied.");
     pub(super) const NO_SUCH_BUCKET: Refusal = Refusal(404, "NoSuchBucket", "The specified bucket does not exist.");
-    const NO_SUCH_KEY: Refusal = Refusal(404, "NoSuchKey", "The specified key does not exist.");
+    pub(super) const NO_SUCH_KEY: Refusal = Refusal(404, "NoSuchKey", "The specified key does not exist.");
     const NO_SUCH_UPLOAD: Refusal = Refusal(404, "NoSuchUpload", "The specified upload does not exist.");
     const PRECONDITION: Refusal = Refusal(412, "PreconditionFailed", "At least one of the conditions did not hold.");
 
@@ -87,9 +92,9 @@ impl Bucket {
     }
 
     pub(super) fn put(&mut self, asked: &Asked) -> Outcome {
-        asked.only(&[], &["x-goog-meta-*", GENERATION_MATCH])?;
+        asked.only(&[], &["x-goog-meta-*", "x-goog-object-lock-*", GENERATION_MATCH])?;
         self.check_generation(asked)?;
-        Ok(self.insert(&asked.key, asked.body.clone(), kept_headers(asked)))
+        self.insert(&asked.key, asked.body.clone(), kept_headers(asked), Keeping::asked_for(asked)?)
     }
 
     pub(super) fn copy(&mut self, asked: &Asked) -> Outcome {
@@ -98,7 +103,7 @@ impl Bucket {
         let source = percent_decoded(asked.header("x-goog-copy-source").unwrap_or_default());
         let (_, key) = source.trim_start_matches('/').split_once('/').ok_or(Refusal::NO_SUCH_KEY)?;
         let source = self.objects.get(key).ok_or(Refusal::NO_SUCH_KEY)?.clone();
-        Ok(self.insert(&asked.key, source.bytes, source.headers))
+        self.insert(&asked.key, source.bytes, source.headers, Keeping::default())
     }
 
     pub(super) fn get(&self, asked: &Asked) -> Outcome {
@@ -126,6 +131,7 @@ impl Bucket {
     pub(super) fn delete(&mut self, asked: &Asked) -> Outcome {
         asked.only(&[], &[GENERATION_MATCH])?;
         self.check_generation(asked)?;
+        self.require_not_kept(&asked.key)?;
         self.objects.remove(&asked.key).ok_or(Refusal::NO_SUCH_KEY)?;
         Ok(Response::builder().status(204).body(Body::empty()).unwrap())
     }
@@ -166,11 +172,12 @@ impl Bucket {
     }
 
     pub(super) fn begin(&mut self, asked: &Asked) -> Outcome {
-        asked.only(&["uploads"], &["x-goog-meta-*"])?;
+        asked.only(&["uploads"], &["x-goog-meta-*", "x-goog-object-lock-*"])?;
         self.newest += 1;
         let id = format!("upload-{}", self.newest);
-        let (key, headers) = (asked.key.clone(), kept_headers(asked));
-        self.uploads.insert(id.clone(), Upload { key, begun: Timestamp::now(), headers, parts: BTreeMap::new() });
+        let (key, headers, keeping) = (asked.key.clone(), kept_headers(asked), Keeping::asked_for(asked)?);
+        let upload = Upload { key, begun: Timestamp::now(), headers, keeping, parts: BTreeMap::new() };
+        self.uploads.insert(id.clone(), upload);
         Ok(xml(200, document("InitiateMultipartUploadResult", &element("UploadId", &id))))
     }
 
@@ -206,9 +213,9 @@ impl Bucket {
             }
             whole.extend_from_slice(bytes);
         }
-        let headers = upload.headers.clone();
+        let (headers, keeping) = (upload.headers.clone(), upload.keeping.clone());
+        let response = self.insert(&asked.key, whole.into(), headers, keeping)?;
         self.uploads.remove(&asked.query["uploadId"]);
-        let response = self.insert(&asked.key, whole.into(), headers);
         let etag = response.headers()[ETAG].to_str().unwrap().to_owned();
         let body = document("CompleteMultipartUploadResult", &element("ETag", &etag));
         Ok(response.map(|_| Body::from(body)))
@@ -245,15 +252,16 @@ impl Bucket {
         if wanted == there.to_string() { Ok(()) } else { Err(Refusal::PRECONDITION) }
     }
 
-    fn insert(&mut self, key: &str, bytes: Bytes, headers: Vec<(String, String)>) -> Response {
+    fn insert(&mut self, key: &str, bytes: Bytes, headers: Vec<(String, String)>, keeping: Keeping) -> Outcome {
+        self.require_not_kept(key)?;
         self.newest += 1;
         let etag = etag_of(&bytes);
         // A generation is the time in microseconds; what counts is that no two are the same.
         let generation = 1_700_000_000_000_000 + self.newest;
-        let object = Object { bytes, etag, generation, modified: Timestamp::now(), headers };
+        let object = Object { bytes, etag, generation, modified: Timestamp::now(), headers, keeping };
         let response = Response::builder().header(ETAG, &object.etag).header("x-goog-generation", generation);
         self.objects.insert(key.to_owned(), object);
-        response.body(Body::empty()).unwrap()
+        Ok(response.body(Body::empty()).unwrap())
     }
 }
 
@@ -265,7 +273,8 @@ impl Object {
             .header(LAST_MODIFIED, modified)
             .header("x-goog-generation", self.generation)
             .header("x-goog-metageneration", 1);
-        self.headers.iter().fold(response, |response, (name, value)| response.header(name, value))
+        let lock = self.keeping.headers();
+        self.headers.iter().chain(&lock).fold(response, |response, (name, value)| response.header(name, value))
     }
 }
 

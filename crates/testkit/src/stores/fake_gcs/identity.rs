@@ -14,6 +14,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
+use super::federation;
+
 const EMAIL: &str = "backup@project.iam.gserviceaccount.com";
 const KEY_ID: &str = "key-1";
 const SCOPES: [&str; 3] = [
@@ -29,7 +31,12 @@ pub(super) struct Identity {
     public_key: Vec<u8>,
     /// Access tokens that count.
     given: BTreeSet<String>,
-    count: u64,
+    /// Those that are good for nothing but taking the place of the service account.
+    pub(super) impersonating: BTreeSet<String>,
+    pub(super) subject: String,
+    pub(super) count: u64,
+    /// How long tokens last that are given out.
+    pub(super) lasts_seconds: i64,
 }
 
 impl Identity {
@@ -48,7 +55,10 @@ impl Identity {
             private_key: format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n")),
             public_key: pair.public_key().as_ref().to_vec(),
             given: BTreeSet::new(),
+            impersonating: BTreeSet::new(),
+            subject: federation::draw_subject(),
             count: 0,
+            lasts_seconds: 3600,
         }
     }
 
@@ -68,6 +78,28 @@ impl Identity {
 
     pub(super) fn forget(&mut self) {
         self.given.clear();
+        self.impersonating.clear();
+    }
+
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// A new token.
+    pub(super) fn draw(&mut self) -> String {
+        self.count += 1;
+        format!("ya29.token-{}-{:016x}", self.count, rand::random::<u64>())
+    }
+
+    /// A new token that counts.
+    pub(super) fn give(&mut self) -> String {
+        let token = self.draw();
+        self.given.insert(token.clone());
+        token
+    }
+
+    pub(super) fn given(&self) -> Vec<String> {
+        self.given.iter().chain(&self.impersonating).cloned().collect()
     }
 
     pub(super) fn knows(&self, bearer: &str) -> bool {
@@ -86,15 +118,12 @@ impl Identity {
             "/computeMetadata/v1/instance/service-accounts/default/token" => {
                 headers.get("metadata-flavor").is_some_and(|flavor| flavor == "Google")
             }
-            _ => return StatusCode::NOT_FOUND.into_response(),
+            _ => return self.federate(path, headers, body),
         };
         if !granted {
             return (StatusCode::BAD_REQUEST, json!({ "error": "invalid_grant" }).to_string()).into_response();
         }
-        self.count += 1;
-        let token = format!("ya29.token-{}", self.count);
-        self.given.insert(token.clone());
-        let answer = json!({ "access_token": token, "expires_in": 3600, "token_type": "Bearer" });
+        let answer = json!({ "access_token": self.give(), "expires_in": self.lasts_seconds, "token_type": "Bearer" });
         ([("content-type", "application/json")], answer.to_string()).into_response()
     }
 
