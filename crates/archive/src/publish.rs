@@ -22,7 +22,7 @@ use crate::name::Name;
 use crate::object::{ObjectWriter, WriteError, WriteSettings, Written};
 
 /// What is under way at once. Packing is slower than most lines, and every piece takes its size of memory.
-const PIECES: Pieces = Pieces { bytes: 8 << 20, at_once: 2 };
+const PIECES: Pieces = Pieces { bytes: 5 << 20, at_once: 2 };
 
 /// How objects are written.
 #[derive(Clone)]

@@ -16,7 +16,7 @@ use crate::object::{Object, ObjectWriter, WriteError};
 use crate::publish::unwritten;
 
 /// So many full chunks have to be before one that is not, which stays a chunk of its own then.
-const FULL_CHUNKS: usize = 4;
+const FULL_CHUNKS: usize = 2;
 
 /// Writes what is taken of each source, in order.
 pub(super) fn put_together<W: Write>(
