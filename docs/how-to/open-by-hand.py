@@ -4,7 +4,7 @@
     open-by-hand.py IDENTITY-FILE KEYS-FOLDER OBJECT > body
 
 IDENTITY-FILE is what age-keygen wrote, KEYS-FOLDER the folder `keys` of the cluster's archive, OBJECT a full or a
-delta. What comes out is the body as docs/format/object.md has it. Needs Python and its package `cryptography`; it follows
+delta. What comes out is the body as docs/format/objects.md has it. Needs Python and its package `cryptography`; it follows
 docs/format/encryption.md and the description of age v1, and shares nothing with refloat.
 """
 import base64, hashlib, json, pathlib, struct, sys

@@ -21,7 +21,7 @@ use crate::follow::beforehand::{Recognised, recognise};
 use crate::follow::live::Live;
 use crate::follow::resume::Resume;
 use crate::follow::session::anchors::{Answers, ask};
-use crate::follow::session::{SessionError, begin_lineage};
+use crate::follow::session::{SessionError, new_lineage};
 use crate::home::Home;
 use crate::pen::renew;
 
@@ -87,12 +87,15 @@ impl BackupPlan {
         let Self { live, home, .. } = self;
         let Recognised { sight, member, going_on } = recognise(live, home, self.replaces).await?;
         let now = Timestamp::now();
-        let lineage = match going_on {
-            Resume::GoOn(tip) => tip.lineage,
-            Resume::NewLineage { parent, why } => begin_lineage(home, parent, &why, now).await?,
+        let of = |lineage| BasePlan { member, etcd_cluster: sight.cluster, lineage, epoch };
+        let (lineage, base) = match going_on {
+            Resume::GoOn(tip) => (tip.lineage.clone(), of(tip.lineage).take(&**live, home, now).await?),
+            Resume::NewLineage { parent, why } => {
+                let note = new_lineage(home, parent, why, now).await?;
+                (note.lineage.clone(), of(note.lineage.clone()).begin(&note, &**live, home).await?)
+            }
         };
-        let plan = BasePlan { member, etcd_cluster: sight.cluster, lineage: lineage.clone(), epoch };
-        let revision = plan.take(&**live, home, now).await?.revision;
+        let revision = base.revision;
         let Answers { anchors, differing } = ask(Arc::clone(live), sight, revision).await;
         let name = Name::Full(lineage.clone(), FullName { revision, time: now, form: FullForm::Logical });
         let mut backup =

@@ -138,8 +138,9 @@ impl Follower {
                 }
                 Err(error) => End::Failed(error),
             };
-            let is_lasting = matches!(&end, End::Failed(error) if error.is_lasting());
-            if is_lasting {
+            // One who stood by while the quorum was lost has the right now, and can follow nobody either.
+            let is_in_vain = |error: &SessionError| !has_begun && error.waits_for() == Doing::WaitingForEtcd;
+            if matches!(&end, End::Failed(error) if error.is_lasting() || is_in_vain(error)) {
                 // Another one may be able to write, and takes the right in the pause.
                 self.wanted.send_replace(false);
             } else if has_begun {

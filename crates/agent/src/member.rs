@@ -13,17 +13,20 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use archive::error::in_one_line;
-use etcd_rpc::{Member as Rpc, Word};
-use futures::FutureExt;
+use etcd_rpc::{Endpoint, Member as Rpc, Word};
 use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
 use tokio::sync::{Mutex, watch};
+use tokio::time::timeout;
 use tracing::Instrument;
 
 use crate::http::published::{Mode, Prepare};
 use crate::metrics::{Metrics, Restored};
 use crate::start::decision::Decision;
 use crate::start::directory::Depth;
+use crate::start::others::LOOK;
 use crate::start::ready::{Launch, Ready};
 use crate::start::{Setup, Start};
 use shared::{Known, Shared};
@@ -36,6 +39,8 @@ pub struct Member {
     file: PathBuf,
     /// What earlier looks remember is kept from one start to the next.
     start: Arc<Mutex<Start>>,
+    /// Whether a start waits for whoever looks at what runs.
+    waits: watch::Sender<bool>,
     prepared: watch::Sender<Prepared>,
     metrics: Arc<Metrics>,
 }
@@ -70,11 +75,13 @@ impl Member {
     pub fn new(setup: Setup, file: PathBuf, prepared: watch::Sender<Prepared>, metrics: Arc<Metrics>) -> Self {
         metrics.beside(&setup.place.name);
         let start = Arc::new(Mutex::new(Start::new(setup.clone())));
-        Self { setup, file, start, prepared, metrics }
+        Self { setup, file, start, waits: watch::Sender::default(), prepared, metrics }
     }
 
     async fn make_fit(&self, depth: Depth) -> Result<(), String> {
+        self.waits.send_replace(true);
         let mut start = self.start.lock().await;
+        self.waits.send_replace(false);
         let (since, began) = (Timestamp::now(), Instant::now());
         let tell = |what: String| self.prepared.send_replace(Prepared::Preparing { since, what });
         tell("looking at the data directory".into());
@@ -122,17 +129,20 @@ impl Member {
         made.map_err(|error| error.to_string())
     }
 
-    /// What the first member that answers says of its cluster.
+    /// What the first member that answers says of its cluster. Whoever waits for the configuration waits no longer than a look
+    /// takes.
     async fn known(&self) -> Known {
-        for endpoint in &self.setup.endpoints {
-            let member = Rpc::new(endpoint.clone(), &self.setup.access);
-            if let Ok(listed) = member.members(Word::Majority).await {
-                let has_learner = listed.members.iter().any(|member| member.is_learner);
-                let members = listed.members.into_iter().map(|member| member.name).collect();
-                return Known { members, has_learner };
-            }
-        }
-        Known::default()
+        let Setup { endpoints, access, .. } = &self.setup;
+        let ask = |endpoint: &Endpoint| {
+            let member = Rpc::new(endpoint.clone(), access);
+            async move { member.members(Word::Majority).await.ok() }
+        };
+        let asked: FuturesUnordered<_> = endpoints.iter().map(ask).collect();
+        let mut answers = asked.filter_map(std::future::ready);
+        let Ok(Some(listed)) = timeout(LOOK, answers.next()).await else { return Known::default() };
+        let has_learner = listed.members.iter().any(|member| member.is_learner);
+        let members = listed.members.into_iter().map(|member| member.name).collect();
+        Known { members, has_learner }
     }
 }
 

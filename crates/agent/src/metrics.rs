@@ -7,22 +7,27 @@
 //! `etcdbr_…` are the published names of etcd-backup-restore, so that alerts and boards that people have go on working. One of theirs
 //! has an error's text as a label; here it is the error's kind, because a label must not have endlessly many values.
 //!
+//! `process_…` are what Prometheus wants of every process, by the names that it has for that.
+//!
 //! `docs/reference/metrics.md` is made of what is registered here.
 
 mod book;
 mod now;
+mod process;
 mod published;
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use api::status::Status;
+use archive::LineageId;
 use etcd_data::Kind;
 use jiff::Timestamp;
 use store::counting::Counts;
 
 use book::{Book, Counters, Histograms};
 use now::Now;
+use process::Process;
 use published::Published;
 
 pub use crate::http::published::SnapshotKind;
@@ -35,6 +40,7 @@ pub struct Metrics {
     now: Mutex<Now>,
     happened: Happened,
     published: Published,
+    process: Process,
 }
 
 /// Ours that are counted.
@@ -75,7 +81,8 @@ impl Metrics {
         let now = Mutex::new(Now::in_book(&mut book));
         let happened = Happened::in_book(&mut book);
         let published = Published::in_book(&mut book);
-        Self { book, now, happened, published }
+        let process = Process::in_book(&mut book);
+        Self { book, now, happened, published, process }
     }
 
     /// Everything, as OpenMetrics, with what `status` says is so now.
@@ -84,6 +91,7 @@ impl Metrics {
         let now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
         now.set(status);
         self.published.set(status);
+        self.process.set();
         self.book.text()
     }
 
@@ -134,6 +142,12 @@ impl Metrics {
     /// A full or a delta was published in this time, or was not.
     pub fn snapshot(&self, kind: SnapshotKind, took: Duration, published: Option<(i64, Timestamp)>) {
         self.published.snapshot(kind, took, published);
+    }
+
+    /// The newest full or delta that an archive has, of which history, and when it was taken. Whoever wrote it: an agent that
+    /// has just begun, or that stands by, tells of it too.
+    pub fn found(&self, kind: SnapshotKind, lineage: Option<&LineageId>, newest: (i64, Timestamp)) {
+        self.published.found(kind, lineage, newest);
     }
 
     /// Whether the chain of deltas is so long that a full is due.

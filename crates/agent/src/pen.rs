@@ -2,7 +2,8 @@
 //!
 //! It is got when nobody else has it, renewed well before it ends, and got again when it was lost. Whoever writes looks
 //! at it before something is sent and again when the store has acknowledged it. An agent that can follow nobody leaves it
-//! to others: one of them may reach the cluster, and a member that is brought back may know that nobody writes.
+//! to others: one of them may reach the cluster, and a member that is brought back may know that nobody writes. Without a quorum
+//! one has something to write all the same: the one beside a member that builds the cluster anew ([`crate::start::right`]).
 //!
 //! - [`earlier`]: who need not be waited for
 
@@ -60,8 +61,17 @@ impl Right {
 /// A task that holds the right to write. Dropped, it is not renewed any more, and ends by itself.
 pub struct Pen {
     right: watch::Receiver<Right>,
+    needed: watch::Sender<bool>,
     stop: Stopper,
     task: JoinSet<Result<(), Error>>,
+}
+
+/// What it is asked for: as long as either is so.
+struct Wanted {
+    /// There is something to write.
+    to_write: watch::Receiver<bool>,
+    /// A start needs it, before there is.
+    to_build: watch::Receiver<bool>,
 }
 
 /// How long a store that does not answer is left alone.
@@ -70,7 +80,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 const LONG_PAUSE: Duration = Duration::from_secs(15);
 
 impl Pen {
-    /// Asks for it as long as it is `wanted`. Whom `earlier` tells of is not waited for.
+    /// Asks for it as long as it is `wanted`, or needed ([`Self::needed`]). Whom `earlier` tells of is not waited for.
     pub fn take_up(
         home: Home,
         me: Candidate,
@@ -79,10 +89,17 @@ impl Pen {
         earlier: Option<Earlier>,
     ) -> Self {
         let (told, right) = watch::channel(Right::Unknown);
+        let (needed, is_needed) = watch::channel(false);
+        let wanted = Wanted { to_write: wanted, to_build: is_needed };
         let stop = Stopper::default();
         let mut task = JoinSet::new();
         task.spawn(hold(home, me, terms, wanted, earlier, told, stop.stop_signal()));
-        Self { right, stop, task }
+        Self { right, needed, stop, task }
+    }
+
+    /// For a start to say whether it needs the right, though there may be nothing to write.
+    pub fn needed(&self) -> watch::Sender<bool> {
+        self.needed.clone()
     }
 
     /// What there is of it, whenever that changes.
@@ -104,28 +121,26 @@ async fn hold(
     home: Home,
     me: Candidate,
     terms: Terms,
-    mut wanted: watch::Receiver<bool>,
+    mut wanted: Wanted,
     earlier: Option<Earlier>,
     told: watch::Sender<Right>,
     mut stop: Stop,
 ) -> Result<(), Error> {
     let folder = home.folder();
     let gone = earlier.as_ref().and_then(Earlier::gone);
-    let mut highest = None;
+    let mut known = Epoch(0);
     loop {
         tokio::select! {
-            () = becomes(&mut wanted, true) => {}
+            () = wanted.becomes(true) => {}
             () = stop.told() => return Ok(()),
         }
-        let learned = match highest {
-            Some(highest) => Ok(highest),
-            None => tokio::select! {
-                learned = home.highest_epoch() => learned,
-                () = stop.told() => return Ok(()),
-            },
+        // Anew each time: others may have written since, and what tells of them may be gone when it is looked at.
+        let learned = tokio::select! {
+            learned = home.highest_epoch() => learned,
+            () = stop.told() => return Ok(()),
         };
-        let mut known = match learned {
-            Ok(learned) => learned,
+        match learned {
+            Ok(learned) => known = known.max(learned),
             Err(error) => {
                 tell(&told, Right::Untold { why: in_one_line(&error) });
                 if is_stopped_within(PAUSE, &mut stop).await {
@@ -133,7 +148,7 @@ async fn hold(
                 }
                 continue;
             }
-        };
+        }
         let mut fence = Fence::new(me.clone(), terms, known);
         if let Some(gone) = gone {
             fence.comes_after(gone);
@@ -144,7 +159,7 @@ async fn hold(
             let end = tokio::select! {
                 end = hold_once(&mut gate, me.instance, earlier.as_ref(), &told, &mut known) => end,
                 () = stop.told() => return gate.release().await,
-                () = becomes(&mut wanted, false) => {
+                () = wanted.becomes(false) => {
                     tell(&told, Right::LeftToOthers);
                     break None;
                 }
@@ -163,7 +178,6 @@ async fn hold(
                 }
             }
         };
-        highest = Some(known);
         let Some(lost) = lost else {
             // A claim that could not be taken back ends by itself.
             if let Err(error) = gate.release().await {
@@ -202,10 +216,22 @@ async fn is_stopped_within(pause: Duration, stop: &mut Stop) -> bool {
     }
 }
 
-/// Waits until `wanted` is `what`; for ever if nobody can change it any more.
-async fn becomes(wanted: &mut watch::Receiver<bool>, what: bool) {
-    if wanted.wait_for(|wanted| *wanted == what).await.is_err() {
-        std::future::pending::<()>().await;
+impl Wanted {
+    /// Waits until it is `what`; for ever if nobody can change it any more.
+    async fn becomes(&mut self, what: bool) {
+        loop {
+            let (to_write, to_build) = (*self.to_write.borrow_and_update(), *self.to_build.borrow_and_update());
+            if (to_write || to_build) == what {
+                return;
+            }
+            let changed = tokio::select! {
+                changed = self.to_write.changed() => changed,
+                changed = self.to_build.changed() => changed,
+            };
+            if changed.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
     }
 }
 
@@ -246,5 +272,98 @@ pub(crate) async fn renew(gate: &mut Gate<'_>, mut told: impl FnMut(Permit)) -> 
             Err(Error::Store(_)) if gate.permit().is_some() => tokio::time::sleep(PAUSE / 4).await,
             Err(error) => return Err(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use archive::name::{DeltaName, Name};
+    use archive::{Closing, Header, LineageId, WriteSettings};
+    use etcd_data::{KeyValue, RevKey, Revision};
+    use jiff::Timestamp;
+    use store::{Key, Memory, Store};
+
+    use super::*;
+    use crate::follow::base::BasePlan;
+    use crate::home::Site;
+
+    /// What tells an agent that there is something to write, and its pen.
+    fn agent(home: &Home, number: u128) -> (watch::Sender<bool>, Pen) {
+        let (wanted, is_wanted) = watch::channel(false);
+        let holder = format!("m{number}");
+        let me = Candidate { cluster: home.cluster.clone(), holder, serves: None, instance: Instance(number) };
+        let terms = Terms::lasting(Duration::from_millis(900));
+        (wanted, Pen::take_up(home.clone(), me, terms, is_wanted, None))
+    }
+
+    async fn until(pen: &Pen, is_so: impl FnMut(&Right) -> bool) {
+        let mut right = pen.right();
+        let told = tokio::time::timeout(Duration::from_secs(30), right.wait_for(is_so)).await;
+        assert!(told.is_ok_and(|told| told.is_ok()));
+    }
+
+    /// A delta of one revision comes into the archive, by `epoch`.
+    async fn is_written(home: &Home, epoch: Epoch) {
+        let (now, at) = (Timestamp::UNIX_EPOCH, RevKey { main: Revision(2), sub: 0, tombstone: false });
+        let lineage = LineageId::new(now, 1);
+        let plan = BasePlan { member: 1, etcd_cluster: 2, lineage: lineage.clone(), epoch };
+        let header = Header { from: at.main, to: at.main, ..plan.header(&home.cluster, now) };
+        let name = Name::Delta(lineage, DeltaName { level: 0, from: at.main, to: at.main });
+        let mut value = Vec::new();
+        let put =
+            KeyValue { key: b"k", create_revision: at.main, mod_revision: at.main, version: 1, ..KeyValue::default() };
+        put.encode(&mut value);
+        let written = home.with(move |archive, home| {
+            archive.publish(&name, header, WriteSettings::delta(), &home.writing(now)?, |making| {
+                making.push(at, &value).unwrap();
+                Ok((Closing::default(), None))
+            })
+        });
+        assert!(written.await.unwrap().is_some());
+    }
+
+    /// Others have come and gone while the right was left to them, and then somebody deletes what tells of them.
+    #[tokio::test]
+    async fn who_asks_again_comes_after_all_who_have_written_meanwhile_though_the_file_is_gone() {
+        let store = Arc::new(Memory::new());
+        let site = Site::open_to_all(Arc::clone(&store) as _, &std::env::temp_dir());
+        let home = Home::find(site, Timestamp::now()).await.unwrap();
+        let (wanted, pen) = agent(&home, 1);
+        wanted.send_replace(true);
+        until(&pen, |right| right.permit().is_some_and(|permit| permit.epoch() == Epoch(1))).await;
+        wanted.send_replace(false);
+        until(&pen, |right| *right == Right::LeftToOthers).await;
+
+        is_written(&home, Epoch(7)).await;
+        let claim = Key::parse(format!("{}writer.json", home.folder())).unwrap();
+        store.delete(std::slice::from_ref(&claim)).await.remove(0).unwrap();
+        wanted.send_replace(true);
+        until(&pen, |right| right.permit().is_some_and(|permit| permit.epoch() == Epoch(8))).await;
+    }
+
+    #[tokio::test]
+    async fn who_is_to_build_the_cluster_anew_has_the_right_though_there_is_nothing_to_write() {
+        let site = Site::open_to_all(Arc::new(Memory::new()), &std::env::temp_dir());
+        let home = Home::find(site, Timestamp::now()).await.unwrap();
+        let ((wanted, first), (_unwanted, second)) = (agent(&home, 1), agent(&home, 2));
+        first.needed().send_replace(true);
+        until(&first, |right| right.permit().is_some()).await;
+        let epoch = first.right().borrow().permit().unwrap().epoch();
+
+        second.needed().send_replace(true);
+        until(&second, |right| matches!(right, Right::Theirs { holder, .. } if holder == "m1")).await;
+        // What was sealed before is delivered, and there is nothing more to write: the start needs it all the same.
+        wanted.send_replace(true);
+        wanted.send_replace(false);
+        let mut renewed = first.right();
+        renewed.mark_unchanged();
+        renewed.changed().await.unwrap();
+        assert_eq!(renewed.borrow().permit().map(|permit| permit.epoch()), Some(epoch));
+
+        first.needed().send_replace(false);
+        until(&second, |right| right.permit().is_some_and(|permit| permit.epoch() > epoch)).await;
+        assert_eq!(*first.right().borrow(), Right::LeftToOthers);
     }
 }

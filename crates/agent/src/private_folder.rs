@@ -3,9 +3,9 @@
 //!
 //! A folder may be where others may make something, so what is there already is looked at before it is used.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use rustix::fs::OFlags;
@@ -17,11 +17,15 @@ const FILE_MODE: u32 = 0o600;
 const OTHERS_WRITE: u32 = 0o022;
 const OTHERS: u32 = 0o077;
 
-/// Makes `folder`, and those above it that are not there, for ourselves only. One that is there has to be ours, or of the
-/// system, and nobody else may have put anything there; if others may read it, they no longer may.
+/// Makes `folder`, and those above it that are not there, for ourselves only, so that no power cut takes them back. One that is
+/// there has to be ours, or of the system, and nobody else may have put anything there; if others may read it, they no longer may.
 pub(crate) fn make(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
-    let us = rustix::process::geteuid().as_raw();
+    make_as(rustix::process::geteuid().as_raw(), folder)
+}
+
+/// The same for the user `us`.
+fn make_as(us: u32, folder: &Path) -> io::Result<()> {
+    store::folder::make(folder)?;
     // A link that somebody else has put there leads where they want it to.
     let (named, there) = (fs::symlink_metadata(folder)?, fs::metadata(folder)?);
     if let Some(owner) = [named.uid(), there.uid()].into_iter().find(|owner| ![us, ROOT].contains(owner)) {
@@ -55,7 +59,7 @@ fn refused(why: String) -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{lchown, symlink};
 
     use super::*;
 
@@ -99,18 +103,22 @@ mod tests {
     #[test]
     fn a_folder_of_somebody_else_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let theirs = folder.path().join("theirs");
+        let (theirs, link) = (folder.path().join("theirs"), folder.path().join("link"));
+        // Root gives away what it has made. Whoever else made it is somebody else to the user with the next number.
+        let (us, owner, of_the_system) = match rustix::process::geteuid().as_raw() {
+            ROOT => (ROOT, 4711, folder.path()),
+            own => (own + 1, own, Path::new("/usr")),
+        };
         fs::create_dir(&theirs).unwrap();
-        // Only root gives folders away.
-        if std::os::unix::fs::chown(&theirs, Some(4711), None).is_ok() {
-            let refused = make(&theirs).unwrap_err();
-            assert!(refused.to_string().contains("belongs to user 4711"), "{refused}");
-            let link = folder.path().join("link");
-            symlink(folder.path(), &link).unwrap();
-            make(&link).unwrap();
-            std::os::unix::fs::lchown(&link, Some(4711), None).unwrap();
-            assert!(make(&link).is_err(), "a link of theirs leads to a folder of ours");
+        symlink(of_the_system, &link).unwrap();
+        for path in [&theirs, &link] {
+            lchown(path, Some(owner), None).unwrap();
+            let refused = make_as(us, path).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+            assert!(refused.to_string().contains(&format!("belongs to user {owner}")), "{refused}");
         }
+        // What the link leads to is well: whose link it is decides.
+        make_as(owner, &link).unwrap();
     }
 
     #[test]

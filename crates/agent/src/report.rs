@@ -1,9 +1,11 @@
 //! What an agent tells of everything: one document, put together of what each part tells.
 
+mod certificates;
 mod findings;
 mod verdict;
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +32,7 @@ use crate::pen::Right;
 use crate::stop::Stop;
 use crate::upkeep;
 
+use certificates::{Certificate, Certificates};
 use verdict::{Judged, Lack};
 
 /// Where it is heard from.
@@ -56,6 +59,8 @@ pub struct Reporter {
     pub care: watch::Receiver<turns::Told>,
     /// How the data directory beside the agent is.
     pub prepared: watch::Receiver<Prepared>,
+    /// The files of our own certificates.
+    pub certificates: Vec<PathBuf>,
 }
 
 /// Another destination of the archive.
@@ -80,12 +85,14 @@ impl Reporter {
         let mut ticks = interval(EVERY);
         let mut standing = self.standing.clone();
         let mut unreached: Option<progress::Trouble> = None;
+        let mut certificates = Certificates::of(self.certificates.clone());
         loop {
             let now = Timestamp::now();
             let mut heard = self.hear();
             let since = unreached.map_or(now, |before| before.since);
             unreached = why_unreached(&heard.right).map(|what| progress::Trouble { what, since });
             heard.unreached.clone_from(&unreached);
+            heard.certificates = certificates.at(now).await.to_vec();
             sample(&mut samples, &heard, now);
             let status = heard.status(now, &self, samples.iter().cloned().collect());
             told.send_replace(Arc::new(status));
@@ -111,6 +118,7 @@ impl Reporter {
             elsewhere: self.elsewhere.iter().map(|one| (one.place.clone(), one.upkeep.borrow().clone())).collect(),
             care: self.care.borrow().clone(),
             prepared: self.prepared.borrow().clone(),
+            certificates: Vec::new(),
         }
     }
 }
@@ -137,6 +145,7 @@ struct Heard {
     elsewhere: Vec<(String, upkeep::Told)>,
     care: turns::Told,
     prepared: Prepared,
+    certificates: Vec<Certificate>,
 }
 
 impl Heard {
@@ -151,7 +160,7 @@ impl Heard {
         };
         let judged = verdict::judge(self, now, &reporter.rhythm);
         let recoverable = self.recoverable(&judged);
-        let findings = findings::of(self, &judged);
+        let findings = findings::of(self, &judged, now);
         Status {
             now,
             agent: reporter.agent.clone(),

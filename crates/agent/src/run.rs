@@ -54,6 +54,8 @@ pub struct Settings {
     pub care: Option<Care>,
     /// How the data directory beside it is.
     pub prepared: watch::Receiver<Prepared>,
+    /// The files of the certificates that it shows, to etcd and to who asks it.
+    pub certificates: Vec<PathBuf>,
 }
 
 /// An agent that runs.
@@ -84,8 +86,8 @@ const ORDERS: usize = 16;
 impl Agent {
     /// Begins to follow `live` into the archive at `home`.
     pub fn begin(live: Arc<dyn Live>, home: Home, settings: Settings) -> Result<Self, SpoolError> {
-        let Settings { name, serves, rhythm, schedule, others, terms, spool, replaces, restoring, care, prepared } =
-            settings;
+        let Settings { name, serves, rhythm, schedule, others, terms, .. } = settings;
+        let Settings { spool, replaces, restoring, care, prepared, certificates, .. } = settings;
         let spool = Arc::new(Spool::open(&spool)?);
         let (cluster, holder) = (home.cluster.clone(), name.clone());
         let me = Candidate { cluster, holder, serves, instance: Instance(rand::random()) };
@@ -129,7 +131,8 @@ impl Agent {
         let about = About { name, version: env!("CARGO_PKG_VERSION").into(), began: Timestamp::now() };
         let cluster = Cluster { name: home.cluster.name.clone(), ..Cluster::default() };
         let (reported, status) = watch::channel(Arc::new(Status::beginning(about.clone(), cluster)));
-        let on_its_way = OnItsWay { fill: fill.clone(), right: pen.right() };
+        let (needed, follows) = (pen.needed(), standing.clone());
+        let on_its_way = OnItsWay { fill: fill.clone(), right: pen.right(), needed, standing: follows };
         let reporter = Reporter {
             agent: about,
             home: home.clone(),
@@ -142,6 +145,7 @@ impl Agent {
             restoring,
             care: cared,
             prepared,
+            certificates,
         };
         beside.spawn(reporter.report(reported, stopper.stop_signal()));
         Ok(Self { home, orders, status, standing, metrics, on_its_way, others, pen, stopper, following, beside })

@@ -7,7 +7,7 @@
 //!
 //! - [`place`], [`policy`]: who is to start, and what may be done without asking; [`mod@recognise`]: whether the archive is its own
 //! - [`seen`]: what was seen; [`volume`], [`directory`], [`others`], [`archived`] look, [`vigil`] remembers since when
-//! - [`decision`], [`mod@decide`]: what is done
+//! - [`decision`], [`mod@decide`]: what is done; [`right`]: which of several who may
 //! - `join`, `rebuild`, [`high_water`]: doing it; [`ready`]: what comes of it
 //! - [`beside`]: the same look at a member that runs
 
@@ -25,6 +25,7 @@ pub mod policy;
 pub mod ready;
 mod rebuild;
 pub mod recognise;
+pub mod right;
 pub mod seen;
 #[cfg(test)]
 mod tests;
@@ -35,18 +36,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use archive::Epoch;
 use archive::fence::Tick;
 use etcd_data::restore::{RestoreError, settle_leftovers};
 use etcd_rpc::{Access, Endpoint, Member};
 use jiff::Timestamp;
 use tokio::runtime::Handle;
-use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
-use crate::follow::spool::Fill;
 use crate::metrics::Metrics;
-use crate::pen::Right;
 use archived::{ArchivePlace, Look, Sight};
 use decision::{Decision, From, Reason, Restore};
 use directory::Depth;
@@ -56,10 +55,12 @@ use place::Place;
 use policy::Policy;
 use ready::{ClusterState, Launch, Ready, Rebuilt};
 use rebuild::Rebuilding;
-use seen::{Archived, Directory, Held, Others, Seen, Standing, Volume};
+use right::KeptFor;
+use seen::{Archived, Directory, Held, Others, Seen, Standing, Volume, Writer};
 use vigil::{Quorum, Vigil};
 
 pub use decide::decide;
+pub use right::OnItsWay;
 
 /// A member that is to be started.
 pub struct Start {
@@ -69,6 +70,8 @@ pub struct Start {
     doors: Option<Vec<Member>>,
     /// The member as it was known last, as long as it may run without a quorum.
     left_alone: Option<seen::Member>,
+    /// What the right to write is kept for, though there is nothing to write.
+    kept_for: KeptFor,
 }
 
 /// Everything that a start depends on.
@@ -94,25 +97,6 @@ pub struct Setup {
     pub metrics: Arc<Metrics>,
 }
 
-/// What is sealed on this machine and not in the archive yet.
-#[derive(Debug, Clone)]
-pub struct OnItsWay {
-    /// How much it is.
-    pub fill: watch::Receiver<Fill>,
-    /// The right to write. Where another agent has it, that one has taken all of this from the cluster itself.
-    pub right: watch::Receiver<Right>,
-}
-
-impl OnItsWay {
-    /// How many deltas the archive is about to get.
-    fn deltas(&self) -> usize {
-        match &*self.right.borrow() {
-            Right::Theirs { .. } => 0,
-            _ => self.fill.borrow().objects,
-        }
-    }
-}
-
 /// What was seen, and what is to be done about it.
 pub struct Decided {
     /// What was seen.
@@ -121,6 +105,8 @@ pub struct Decided {
     pub decision: Decision,
     /// Who speaks for the cluster, if it has a quorum.
     spokesman: Option<Member>,
+    /// By which right the archive is written, if it was ours before the archive was looked at.
+    by: Option<Epoch>,
 }
 
 /// How far a start came.
@@ -143,7 +129,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 impl Start {
     /// A start that has seen nothing yet.
     pub fn new(setup: Setup) -> Self {
-        Self { setup, vigil: Vigil::default(), doors: None, left_alone: None }
+        Self { setup, vigil: Vigil::default(), doors: None, left_alone: None, kept_for: KeptFor::default() }
     }
 
     /// Goes on until etcd can be started or somebody has to do something, and tells each step that it waits for.
@@ -181,7 +167,19 @@ impl Start {
     /// Looks, decides, and does what was decided.
     pub async fn step(&mut self, depth: Depth, tell: &mut impl FnMut(&Decision)) -> Result<Step, StartError> {
         self.settle().await?;
-        let decided = self.look(depth).await;
+        let mut decided = self.look(depth).await;
+        while let Some(right) = self.right_for(&decided.decision).await {
+            match right {
+                Ok(epoch) if decided.by == Some(epoch) => break,
+                // Until now somebody else may have written.
+                Ok(_) => decided = self.look_around(decided.seen.volume, decided.seen.directory).await,
+                Err(reason) => {
+                    tell(&Decision::Wait(reason.clone()));
+                    return Ok(Step::Waiting(reason));
+                }
+            }
+        }
+        self.leave_right_unless(&decided.decision);
         tell(&decided.decision);
         self.carry_out(decided).await
     }
@@ -194,6 +192,11 @@ impl Start {
             Volume::Theirs { .. } | Volume::Unknown { .. } => Directory::Empty,
             Volume::Unmarked | Volume::Ours(_) => self.directory(depth).await,
         };
+        self.look_around(volume, directory).await
+    }
+
+    /// Looks at everything but the member itself, and decides.
+    async fn look_around(&mut self, volume: Volume, directory: Directory) -> Decided {
         let quorum = match directory {
             Directory::Sound(_) => Quorum::Open,
             _ => Quorum::Missed,
@@ -232,6 +235,7 @@ impl Start {
         look: Look,
     ) -> Decided {
         let is_lost = self.setup.policy.quorum_lost.is_after(without_quorum);
+        let by = self.kept_right();
         let is_kept = matches!(directory, Directory::Sound(_)) && !is_lost || matches!(met.others, Others::Quorum(_));
         let sight = match self.on_their_way().filter(|_| !is_kept) {
             // What was sealed last is not there yet: restored now, the archive would give less than there is.
@@ -239,17 +243,19 @@ impl Start {
             None => self.archive(if is_kept { Look::Names } else { look }).await,
         };
         let place = &self.setup.place;
+        let writer = self.vigil.claim(sight.claim, &place.name, Tick::now());
         let seen = Seen {
             volume,
             directory,
             others: met.others,
             without_quorum,
             archive: sight.archived,
-            writer: self.vigil.claim(sight.claim, &place.name, Tick::now()),
+            // What the claim says by another name is this agent's own then.
+            writer: if by.is_some() { Writer::Nobody } else { writer },
             is_first: place.is_first(),
         };
         let decision = decide(&seen, &self.setup.policy);
-        Decided { seen, decision, spokesman: met.spokesman }
+        Decided { seen, decision, spokesman: met.spokesman, by }
     }
 
     /// What is sealed on this machine and not in the archive yet, if there is anything.
@@ -294,7 +300,7 @@ impl Start {
     }
 
     async fn carry_out(&mut self, decided: Decided) -> Result<Step, StartError> {
-        let Decided { seen, decision, spokesman } = decided;
+        let Decided { seen, decision, spokesman, .. } = decided;
         let place = &self.setup.place;
         let (launch, rebuilt, held) = match &decision {
             Decision::Wait(reason) => return Ok(Step::Waiting(reason.clone())),
@@ -320,6 +326,13 @@ impl Start {
         // To build it may have taken minutes.
         if rebuilt.is_some() && matches!(self.meet(&Directory::Empty).await.others, Others::Quorum(_)) {
             return Ok(Step::Waiting(Reason::BackMeanwhile));
+        }
+        if rebuilt.is_some() {
+            self.kept_for = KeptFor::Built;
+        }
+        // It cannot be renewed while the store is away.
+        if let Some(reason) = self.overtaken_by() {
+            return Ok(Step::Waiting(reason));
         }
         // What is counted from now on is of what runs then.
         self.vigil.forget_quorum();

@@ -2,7 +2,8 @@
 //! same is done, except that what is there comes from the first: it is copied, and not merged again.
 //!
 //! At one destination one thing after the other, and only while the right to write is ours. Each step plans anew from
-//! what is listed then, so whatever a step left undone is due again at the next one.
+//! what is listed then, so whatever a step left undone is due again at the next one. Whoever has not that right only lists,
+//! where it would check what is new: monitoring asks every agent how old the newest full is.
 //!
 //! What is read when: what is new within minutes, all of it; a few times a day what leads to the newest point that a live
 //! member answered about; and every object again within a month, a small part each hour.
@@ -24,6 +25,7 @@ use std::time::Duration;
 
 use archive::error::in_one_line;
 use archive::{At, Error};
+use etcd_data::Kind;
 use jiff::{SignedDuration, Timestamp};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -38,7 +40,7 @@ use crate::metrics::Metrics;
 use crate::pen::Right;
 use crate::stop::Stop;
 
-use checking::{Part, tell_proven, tell_reach};
+use checking::{Part, tell_gone, tell_proven, tell_reach};
 use schedule::When;
 
 pub use reach::{Point, Reach};
@@ -129,6 +131,8 @@ impl Upkeep {
             let mut follows = None;
             if self.right.borrow().permit().is_some() {
                 follows = self.do_one(work, &stop).await;
+            } else if work == Work::Verify && self.first.is_none() {
+                self.look().await;
             }
             let (_, work, when) = due.remove(0);
             due.extend(when.next().map(|next| (next, work, when)));
@@ -168,26 +172,41 @@ impl Upkeep {
 
     async fn work_through(&self, work: Work) -> Result<Done, String> {
         let (schedule, told, metrics) = (self.schedule.clone(), self.told.clone(), Arc::clone(&self.metrics));
-        let is_first = self.first.is_none();
-        let done = self.home.with(move |archive, home| {
+        let (home, is_first) = (self.home.clone(), self.first.is_none());
+        let done = blocking(move || {
+            let archive = home.open().inspect_err(|error| {
+                if error.kind() == Kind::Missing {
+                    tell_gone(&told);
+                }
+            })?;
             // Anew whenever it is listed anyway: a check, which reads objects, comes seldom.
-            tell_reach(archive, &told);
+            tell_reach(&archive, &told);
             if is_first {
-                merging::count_deltas(archive, &metrics)?;
+                merging::tell_latest(archive.catalogue(), &metrics);
+                merging::count_deltas(&archive, &metrics)?;
             }
             match work {
-                Work::Merge => merging::merge(archive, home, &schedule.merging, &metrics),
-                Work::Verify => checking::verify(archive, home, &told).map(Done::from),
+                Work::Merge => merging::merge(&archive, &home, &schedule.merging, &metrics),
+                Work::Verify => checking::verify(&archive, &home, &told).map(Done::from),
                 Work::Reread => {
                     let part = Part::at(Timestamp::now(), schedule.reread_every, schedule.reread_within);
-                    checking::reread(archive, home, part, &told).map(Done::from)
+                    checking::reread(&archive, &home, part, &told).map(Done::from)
                 }
-                Work::Prune => pruning::prune(archive, &home.scratch, &schedule.retention, &metrics).map(Done::from),
+                Work::Prune => pruning::prune(&archive, &home.scratch, &schedule.retention, &metrics).map(Done::from),
                 // These are done in their own way, and where there is no etcd or nothing to copy from they are not due.
                 Work::Compare | Work::Drill | Work::Copy => Ok(Done::from(String::new())),
             }
         });
-        done.await.map_err(|error| in_one_line(&error))
+        done.await.map_err(|error: Error| in_one_line(&error))
+    }
+
+    /// Tells of what others have written. What keeps from that shows where they write.
+    async fn look(&self) {
+        let (home, metrics) = (self.home.clone(), Arc::clone(&self.metrics));
+        let looked = blocking(move || home.open().map(|archive| merging::tell_latest(archive.catalogue(), &metrics)));
+        if let Err(error) = looked.await {
+            tracing::debug!(place = self.home.store.place(), why = in_one_line(&error), "the archive cannot be listed");
+        }
     }
 
     /// Copies what is new at the `first` destination and would be kept here.

@@ -13,9 +13,10 @@ use std::time::Duration;
 use agent::follow::progress::Standing;
 use agent::home::{Home, Site};
 use agent::metrics::Metrics;
-use agent::pen::Pen;
+use agent::pen::{Pen, Right};
 use agent::stop::Stopper;
 use agent::upkeep::{Schedule, Told, Upkeep, Work};
+use api::status::{Agent, Cluster, Status};
 use archive::Anchor;
 use archive::fence::{Candidate, Instance, Terms};
 use archive::merge_plan::MergePolicy;
@@ -34,6 +35,9 @@ const OFTEN: Duration = Duration::from_millis(50);
 /// Somebody who does what is due, and tells.
 struct Keeper {
     told: watch::Receiver<Told>,
+    metrics: Arc<Metrics>,
+    /// What it hears of following.
+    standing: watch::Sender<Standing>,
     pen: Pen,
     stop: Stopper,
     task: JoinHandle<()>,
@@ -69,15 +73,17 @@ impl Keeper {
         let mut right = pen.right();
         timeout(LONG, right.wait_for(|right| right.permit().is_some())).await.unwrap().unwrap();
         let (told, heard) = watch::channel(Told::default());
-        let standing = watch::Sender::new(Standing { answers, ..Standing::default() }).subscribe();
-        let upkeep = Upkeep { home, first: None, schedule, right, standing, told, metrics: Arc::new(Metrics::new()) };
+        let standing = watch::Sender::new(Standing { answers, ..Standing::default() });
+        let (hears, metrics) = (standing.subscribe(), Arc::new(Metrics::new()));
+        let counted = Arc::clone(&metrics);
+        let upkeep = Upkeep { home, first: None, schedule, right, standing: hears, told, metrics: counted };
         let stop = Stopper::default();
         let stopped = stop.stop_signal();
         let task = tokio::spawn(async move {
             let _wanted = wanted;
             upkeep.keep_up(stopped).await;
         });
-        Self { told: heard, pen, stop, task }
+        Self { told: heard, metrics, standing, pen, stop, task }
     }
 
     /// Waits until a `work` that has begun now is over.
@@ -110,6 +116,29 @@ async fn world(answered: Option<u32>) -> World {
     tokio::task::spawn_blocking(made).await.unwrap()
 }
 
+/// The lines of monitoring that tell of the newest full and delta.
+fn latest(metrics: &Metrics) -> Vec<String> {
+    let agent = Agent { name: "a".into(), version: "0".into(), began: Timestamp::now() };
+    let text = metrics.render(&Status::beginning(agent, Cluster::default()));
+    let lines = text.lines().filter(|line| line.starts_with("etcdbr_snapshot_latest_"));
+    let mut lines: Vec<String> = lines.map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+/// What they are to say of `world`, of which this process has written nothing that they were told of.
+fn latest_of(world: &World) -> Vec<String> {
+    let line =
+        |what: &str, kind: &str, value: i64| format!("etcdbr_snapshot_latest_{what}{{kind=\"{kind}\"}} {value}.0");
+    let time = |revision| world.moment(revision).as_second();
+    vec![
+        line("revision", "Full", LEFT + 1),
+        line("revision", "Incr", LAST),
+        line("timestamp", "Full", time(LEFT + 1)),
+        line("timestamp", "Incr", time(LAST)),
+    ]
+}
+
 /// The objects that the newest point does not need.
 fn older(world: &World) -> Vec<PathBuf> {
     let folder = world.folder.path().join("prod").join(world.lineages[0].to_string()).join("delta/0");
@@ -131,6 +160,20 @@ async fn what_comparing_found_is_told_until_comparing_finds_it_no_more() {
         let told = keeper.until_done(work).await;
         let found = what(&told);
         assert!(found.iter().any(|what| what.contains("but etcd-1 answered 1")), "after {work:?}: {found:?}");
+    }
+
+    // It is asked again, and has what the archive has.
+    let answer = Anchor {
+        revision: Revision(LAST),
+        compact_revision: Some(Revision(LEFT + 1)),
+        hash: world.hash(),
+        member: "etcd-1".into(),
+        taken: Timestamp::now(),
+    };
+    keeper.standing.send_modify(|standing| standing.answers = vec![answer]);
+    for work in [Work::Compare, Work::Verify] {
+        let found = what(&keeper.until_done(work).await);
+        assert!(!found.iter().any(|what| what.contains("answered")), "after {work:?}: {found:?}");
     }
     keeper.stop().await;
 }
@@ -179,6 +222,62 @@ async fn a_full_that_was_merged_is_compared_at_once() {
     let told = keeper.until_done(Work::Compare).await;
     assert!(what(&told).iter().any(|what| what.contains("but etcd-1 answered 1")), "{:?}", what(&told));
     keeper.stop().await;
+}
+
+/// A bucket that somebody has emptied. What comes then follows on nothing, and a cluster to which nobody writes does not even
+/// show that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_archive_that_is_gone_is_not_taken_for_one_that_has_not_begun() {
+    for is_all in [false, true] {
+        let (world, away) = (world(None).await, tempfile::tempdir().unwrap());
+        let mut keeper = Keeper::of(&world, Schedule { verify_every: OFTEN, ..nothing() }).await;
+        assert!(keeper.until_done(Work::Verify).await.reach.unwrap().is_whole());
+        let prod = world.folder.path().join("prod");
+        if is_all {
+            fs::rename(prod, away.path().join("prod")).unwrap();
+        } else {
+            for lineage in world.lineages.iter().map(ToString::to_string) {
+                fs::rename(prod.join(&lineage), away.path().join(&lineage)).unwrap();
+            }
+        }
+        let is_gone = |told: &Told| told.reach.as_ref().is_some_and(|reach| reach.newest.is_none());
+        drop(timeout(LONG, keeper.told.wait_for(is_gone)).await.expect("it is told").unwrap());
+        keeper.stop.stop();
+        keeper.task.await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_newest_full_and_delta_are_told_of_by_who_has_just_begun() {
+    let world = world(None).await;
+    let mut keeper = Keeper::of(&world, Schedule { verify_every: OFTEN, ..nothing() }).await;
+    keeper.until_done(Work::Verify).await;
+    assert_eq!(latest(&keeper.metrics), latest_of(&world));
+    keeper.stop().await;
+}
+
+/// Nobody lets it write.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_stands_by_tells_of_them_too() {
+    let world = world(None).await;
+    let site = Site::open_to_all(Arc::clone(&world.store), world.folder.path());
+    let home = Home::at(site, world.cluster.clone());
+    let (right, standing) = (watch::Sender::new(Right::default()), watch::Sender::new(Standing::default()));
+    let ((told, mut heard), metrics) = (watch::channel(Told::default()), Arc::new(Metrics::new()));
+    let (schedule, counted) = (Schedule { verify_every: OFTEN, ..nothing() }, Arc::clone(&metrics));
+    let (right, standing) = (right.subscribe(), standing.subscribe());
+    let upkeep = Upkeep { home, first: None, schedule, right, standing, told, metrics: counted };
+    let stop = Stopper::default();
+    let task = tokio::spawn(upkeep.keep_up(stop.stop_signal()));
+    // When it is due next is told each time.
+    let is_told = timeout(LONG, async {
+        while latest(&metrics) != latest_of(&world) {
+            heard.changed().await.expect("it goes on");
+        }
+    });
+    is_told.await.unwrap_or_else(|_| panic!("{:?} instead of {:?}", latest(&metrics), latest_of(&world)));
+    stop.stop();
+    task.await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

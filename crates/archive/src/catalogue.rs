@@ -248,6 +248,7 @@ impl History {
         if entry.is_full() { self.fulls.push(entry) } else { self.deltas.push(entry) }
     }
 
+    /// Puts everything in order. What a store lists twice is there once: it must not count twice when fulls are counted.
     fn sort(&mut self) {
         self.fulls.sort_by(|a, b| {
             let order = |full: &Entry| (full.to, full.taken.unwrap_or(full.modified));
@@ -257,6 +258,9 @@ impl History {
             let order = |delta: &Entry| delta.changes().map(|range| (range.from, range.to));
             order(a).cmp(&order(b)).then_with(|| a.key.cmp(&b.key))
         });
+        for entries in [&mut self.fulls, &mut self.deltas] {
+            entries.dedup_by(|a, b| a.key == b.key);
+        }
         let mut reach = Revision(0);
         let furthest = self.deltas.iter().map(|delta| {
             reach = reach.max(delta.to.unwrap_or_default());

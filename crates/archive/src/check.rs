@@ -13,6 +13,7 @@ mod companions;
 mod continued;
 mod deep;
 mod finding;
+mod kept;
 mod locks;
 mod object;
 mod plan;
@@ -52,6 +53,7 @@ pub use report::{ObjectReport, Report};
 pub use tally::Tell;
 
 use deep::Rebuilt;
+use kept::Kept;
 use report::Looked;
 use tally::Tally;
 
@@ -84,14 +86,15 @@ impl Archive {
     /// Checks what `plan` says, and what holds it together. Fails only if this machine cannot do it.
     pub fn check(&self, plan: &CheckPlan, checking: &Checking<'_>) -> Result<Report, Error> {
         let mut report = Report::default();
-        let mut looked = self.look_at_all(plan, checking)?;
+        let kept = Kept::default();
+        let mut looked = self.look_at_all(plan, checking, &kept)?;
         if self.catalogue().layout == Layout::Refloat {
             let highest = signs::check(self, &object::encrypted(&looked), &mut report);
             let neighbours = self.neighbours(plan, &mut report);
             compare(&mut looked, &neighbours, highest, &mut report);
         } else {
             companions::check(self, &looked, checking.scratch, &mut report)?;
-            let found = continued::check(self, &looked, checking.scratch, &mut report);
+            let found = continued::check(self, &looked, &kept, checking.scratch, &mut report);
             place(found, &mut looked, &mut report);
         }
         if !plan.is_of_point {
@@ -113,8 +116,8 @@ impl Archive {
         Ok(report)
     }
 
-    /// Looks at every object of the plan, each by itself.
-    fn look_at_all(&self, plan: &CheckPlan, checking: &Checking<'_>) -> Result<Vec<Looked>, Error> {
+    /// Looks at every object of the plan, each by itself. What has to be held against others is `kept`.
+    fn look_at_all(&self, plan: &CheckPlan, checking: &Checking<'_>, kept: &Kept) -> Result<Vec<Looked>, Error> {
         let tally = Tally::new(plan.size_bytes(), checking.tell);
         let batches = Mutex::new(batches(&plan.due).into_iter().enumerate());
         let done = Mutex::new(BTreeMap::new());
@@ -122,7 +125,7 @@ impl Archive {
             loop {
                 let next = batches.lock().unwrap_or_else(PoisonError::into_inner).next();
                 let Some((at, batch)) = next else { return Ok(()) };
-                let looked = self.look_at_batch(batch, checking.scratch, &tally)?;
+                let looked = self.look_at_batch(batch, checking.scratch, &tally, kept)?;
                 done.lock().unwrap_or_else(PoisonError::into_inner).insert(at, looked);
             }
         };
@@ -135,11 +138,23 @@ impl Archive {
         Ok(done.into_values().flatten().collect())
     }
 
-    fn look_at_batch(&self, batch: &[Due], scratch: &Path, tally: &Tally<'_>) -> Result<Vec<Looked>, Error> {
+    fn look_at_batch(
+        &self,
+        batch: &[Due],
+        scratch: &Path,
+        tally: &Tally<'_>,
+        kept: &Kept,
+    ) -> Result<Vec<Looked>, Error> {
         let there: Vec<There> = batch.iter().map(|due| self.bytes_of(&due.entry)).collect();
+        for (due, (_, far)) in batch.iter().zip(&there) {
+            // Whether these follow on each other shows in their changes alone.
+            if let (Layout::Etcdbrctl, Some(far)) = (due.entry.layout, far) {
+                kept.keep(&due.entry, far);
+            }
+        }
         let far = there.iter().filter_map(|(_, far)| far.clone()).collect();
-        let kept = |source| Error::Scratch { folder: scratch.into(), source };
-        let _spool = Spool::begin(far, scratch).map_err(kept)?;
+        let failed = |source| Error::Scratch { folder: scratch.into(), source };
+        let _spool = Spool::begin(far, scratch).map_err(failed)?;
         let each = batch.iter().zip(there);
         Ok(each.map(|(due, there)| self.look(&due.entry, there, scratch, tally)).collect())
     }

@@ -1,5 +1,9 @@
 //! A chunk: neighbouring records in columns, each packed by itself.
 //!
+//! A record is a pair of the bucket `key`: its key tells main, sub and whether it deletes, its value is a message of
+//! `mvccpb` with key, revisions, version, value and lease (`docs/format/database.md` has both). What is told here of these is put
+//! together again in that form, byte by byte as etcd writes it.
+//!
 //! A chunk begins with the number of its records, a varint, and then has these columns, in this order:
 //!
 //! | column     | of which records            | holds                                                             |
@@ -20,7 +24,10 @@
 //! | comes      | edited                      | the bytes that come                                               |
 //! | values     | literal and odd             | the bytes                                                         |
 //!
-//! `back` and `ranks` are three columns each, for the lowest byte of every number, the middle, and the highest. Flags:
+//! `back` and `ranks` are three columns each, for the lowest byte of every number, the middle, and the highest. Every column
+//! has its numbers and bytes in the order of the records that they are of, and nothing else. Before the first record main,
+//! sub and the last lease are 0, and the last place is that of the last key, so that the first place is the number itself.
+//! Flags:
 //!
 //! | bits | name      | meaning                                                                         |
 //! |------|-----------|---------------------------------------------------------------------------------|
@@ -33,7 +40,11 @@
 //! | 0x80 | `KEYLESS` | odd, and not even a key can be read from it                                     |
 //!
 //! One expects of a put: this main as mod revision, and create revision and version of one more put; without a record
-//! before, or after a deletion, that the key begins anew. Of a deletion one expects nothing but zeros.
+//! before, after a deletion or after an odd record, that the key begins anew, without a lease. Of a deletion one expects
+//! nothing but zeros.
+//!
+//! The last value of a key is that of its last literal or edited record in the chunk, and empty before the first of these: empty
+//! and odd records, and so deletions, leave it as it is.
 //!
 //! Which key a record is of and how its value differs from that of the version before make up most of what
 //! Kubernetes writes, so these are what the columns are for: `docs/performance.md` has the measurements. A chunk is as

@@ -3,16 +3,16 @@
 //! Nothing chains them but the revisions in their names. A delta of another cluster whose revisions happen to fit shows
 //! only in what its changes say of their keys: which version they make, and since when the key is there.
 
-use std::path::Path;
+use std::sync::Arc;
 
 use etcd_data::database::RevisionRange;
 use etcd_data::soundness::{Misfit, first_misfit};
 use etcd_data::{Database, Kind, Revision};
 
-use crate::archive::Archive;
 use crate::culprit::elsewhere;
 use crate::entry::Entry;
 use crate::error::{Error, ObjectError, is_its_own};
+use crate::layout::etcdbrctl::Events;
 use crate::plan::Part;
 
 /// What was found of deltas that carry a database on.
@@ -37,16 +37,15 @@ impl Continuation {
         Ok(Self { to: after, misfit: None })
     }
 
-    /// The same of `parts` of `archive`, which carry `database` on. One that cannot be opened ends it.
+    /// The same of `parts`, which carry `database` on and are opened with `open`. One that cannot be opened ends it.
     pub(crate) fn of_closed(
-        archive: &Archive,
         mut database: Database,
         parts: &[Part],
-        scratch: &Path,
+        open: impl Fn(&Entry) -> Result<Arc<Events>, Error>,
     ) -> Result<Self, Error> {
         let mut opened = 0;
         for part in parts {
-            match archive.open_delta(&part.entry, scratch) {
+            match open(&part.entry) {
                 Ok(events) => database = database.followed_by(part.take, events),
                 Err(error) if is_its_own(error.kind()) => break,
                 Err(error) => return Err(error),

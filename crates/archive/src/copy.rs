@@ -182,8 +182,8 @@ impl Archive {
             reads_all,
             layout: self.catalogue().layout,
         };
-        let sends = plan.items.iter().any(|item| item.fate == Fate::Send);
-        let told = if sends { self.tell_last_writer(target, now) } else { Ok(()) };
+        // Also where nothing is sent: what was, may have come there when this could not be told.
+        let told = if plan.items.is_empty() { Ok(()) } else { self.tell_last_writer(target, now) };
         let outcomes = self.runtime.block_on(way.send_all(&plan.items));
         let copied = plan.items.iter().cloned().zip(outcomes);
         let copied: Vec<Copied> = copied.map(|(item, outcome)| Copied { item, outcome }).collect();

@@ -182,6 +182,12 @@ pub enum ObjectError {
         /// For whom.
         recipients: Vec<String>,
     },
+    /// It is encrypted in a way that is not known here.
+    #[error("it is encrypted with {cipher:?}, which this version does not know")]
+    UnknownCipher {
+        /// How, as its header has it.
+        cipher: String,
+    },
     /// It lies in the open, and its archive was encrypted when it was written.
     #[error(
         "it is not encrypted, and says that it was written at {written:.0}; this archive is encrypted since {since:.0}"
@@ -238,8 +244,9 @@ impl ObjectError {
     /// What a caller may do about it.
     pub fn kind(&self) -> Kind {
         match self {
+            Self::Newer { .. } | Self::UnknownCipher { .. } => Kind::Unsupported,
             // Only a person can tell whether it is forged: it is neither used nor deleted.
-            Self::Newer { .. } | Self::InTheOpen { .. } | Self::PerhapsInTheOpen { .. } => Kind::Unsupported,
+            Self::InTheOpen { .. } | Self::PerhapsInTheOpen { .. } => Kind::Unsupported,
             Self::Damaged { .. } | Self::Misplaced { .. } | Self::OtherHistory(_) => Kind::Corrupt,
             Self::NoKey { .. } => Kind::Denied,
             Self::Excluded => Kind::Missing,

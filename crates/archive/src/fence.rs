@@ -33,6 +33,7 @@ use store::{Tag, When};
 
 use crate::identity::{Cluster, Epoch};
 
+use claim::MAX_LASTS;
 pub use claim::{Claim, Instance, MAX_CLAIM_BYTES};
 pub use gate::{Acquire, Gate};
 pub use permit::{Permit, PermitEnded};
@@ -185,8 +186,9 @@ impl Default for Terms {
 }
 
 impl Terms {
-    /// Terms that last so long, with what else suits that.
+    /// Terms that last so long, and an hour at the most, with what else suits that.
     pub fn lasting(lasts: Duration) -> Self {
+        let lasts = lasts.min(MAX_LASTS);
         Self { lasts, margin: lasts / 6, renew_after: lasts / 3 }
     }
 }

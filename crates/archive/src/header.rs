@@ -14,7 +14,7 @@
 //! | `lineage`    | text of 25 bytes         | of which history, as in `20261121T093000Z-1a2b3c4d`                      |
 //! | `epoch`      | number                   | of which writer its last change is                                       |
 //! | `from`, `to` | numbers                  | the first and the last revision whose changes it has; `from` is 0 in a full |
-//! | `seen`       | two times                | when its first and its last change were seen, by the writer's clock      |
+//! | `seen`       | list of two times        | when its first and its last change were seen, by the writer's clock      |
 //! | `written`    | time                     | when it was written                                                      |
 //! | `follows`    | 64 hexadecimal digits    | the link of the object that it follows on; null if it follows on none    |
 //! | `stands_for` | 64 hexadecimal digits    | the link of the last object that it was merged from; null if it is an original, whose link is its digest |
@@ -111,6 +111,33 @@ pub struct Encryption {
 }
 
 impl Header {
+    /// What an original says of itself that has `revisions`, whose first and last change were seen at `seen`: that it follows on nothing,
+    /// that it is in the open, and that it was written when its last change was seen.
+    pub fn original(
+        kind: Kind,
+        cluster: Cluster,
+        lineage: LineageId,
+        epoch: Epoch,
+        revisions: RevisionRange,
+        seen: (Timestamp, Timestamp),
+    ) -> Self {
+        Self {
+            format: FORMAT,
+            kind,
+            cluster,
+            lineage,
+            epoch,
+            from: revisions.from,
+            to: revisions.to,
+            seen,
+            written: seen.1,
+            follows: None,
+            stands_for: None,
+            program: PROGRAM.into(),
+            encryption: None,
+        }
+    }
+
     /// The revisions whose changes it has, if it is a delta; everything up to its last if it is a full.
     pub fn revisions(&self) -> RevisionRange {
         RevisionRange { from: self.from, to: self.to }

@@ -5,6 +5,7 @@
 //! and is left alone. Where that does not tell, nothing is of no use for good because of epochs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use etcd_data::Kind;
 use futures::{StreamExt, stream};
@@ -17,7 +18,7 @@ use crate::entry::{Entry, Form};
 use crate::error::{Error, ObjectError, is_its_own};
 use crate::fence::{Claim, MAX_CLAIM_BYTES, Reigns};
 use crate::header::Header;
-use crate::identity::Epoch;
+use crate::identity::{Cluster, Epoch};
 use crate::name::{FullForm, Name};
 use crate::object::{head_bytes, read_header};
 use crate::plan::{Fault, Known, require_itself};
@@ -54,6 +55,47 @@ pub(crate) struct Locked {
 }
 
 impl Heard {
+    /// The header of an object, if that could be read and is in its place. The object is done without otherwise.
+    fn trusted(
+        &mut self,
+        entry: &Entry,
+        header: Result<Header, Error>,
+        cluster: &Cluster,
+    ) -> Result<Option<Header>, Error> {
+        match header {
+            Ok(header) if require_itself(entry, &header, cluster).is_ok() => return Ok(Some(header)),
+            Ok(_) => self.fails(entry),
+            Err(error) if error.kind() == Kind::Corrupt => self.fails(entry),
+            Err(error) if is_its_own(error.kind()) => {
+                self.known.without.insert(entry.key.clone());
+                if matches!(error, Error::Object { source: ObjectError::Newer { .. }, .. }) {
+                    self.newer.push((entry.key.clone(), error));
+                }
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(None)
+    }
+
+    /// Notes what a header tells that is trusted, and how much of its object counts. `last` is the last epoch that was handed
+    /// out, where that was asked for, and is told.
+    fn take(&mut self, entry: &Entry, header: &Header, reigns: &Reigns, last: Option<Epoch>) {
+        self.known.seen.insert(entry.key.clone(), header.seen.1);
+        self.is_locked(entry, header);
+        if let Some(last) = last.filter(|last| header.epoch > *last) {
+            return self.overreaches(entry, header.epoch, last);
+        }
+        match reigns.authority(header) {
+            Some(range) if range.to == header.to => {}
+            Some(range) if !entry.is_full() => {
+                self.known.counts_until.insert(entry.key.clone(), range.to);
+                self.doubtful.extend(last.is_none().then(|| entry.key.clone()));
+            }
+            _ if last.is_none() => drop(self.known.without.insert(entry.key.clone())),
+            _ => self.fails(entry),
+        }
+    }
+
     fn fails(&mut self, entry: &Entry) {
         self.known.without.insert(entry.key.clone());
         self.failed.insert(entry.key.clone());
@@ -103,43 +145,17 @@ impl Archive {
         let mut trusted = Vec::new();
         let ours = history.fulls().iter().chain(history.deltas()).filter(|entry| has_header(entry));
         for (entry, header) in self.headers(ours) {
-            match header {
-                Ok(header) if require_itself(entry, &header, cluster).is_ok() => trusted.push((entry, header)),
-                Ok(_) => heard.fails(entry),
-                Err(error) if error.kind() == Kind::Corrupt => heard.fails(entry),
-                Err(error) if is_its_own(error.kind()) => {
-                    heard.known.without.insert(entry.key.clone());
-                    if matches!(error, Error::Object { source: ObjectError::Newer { .. }, .. }) {
-                        heard.newer.push((entry.key.clone(), error));
-                    }
-                }
-                Err(error) => return Err(error),
-            }
+            trusted.extend(heard.trusted(entry, header, cluster)?.map(|header| (entry, header)));
         }
-        let mut reigns = Reigns::of(trusted.iter().map(|(_, header)| header));
+        let headers = || trusted.iter().map(|(_, header)| header);
+        let mut reigns = Reigns::of(headers());
         let mut last = None;
         // Asked for only where it decides something: nearly always one writer went on where the other had ended.
-        if !trusted.iter().all(|(_, header)| reigns.counts_whole(header)) {
+        if !headers().all(|header| reigns.counts_whole(header)) {
             last = self.last_epoch()?;
-            reigns = Reigns::of_entitled(trusted.iter().map(|(_, header)| header), last);
+            reigns = Reigns::of_entitled(headers(), last);
         }
-        for (entry, header) in trusted {
-            heard.known.seen.insert(entry.key.clone(), header.seen.1);
-            heard.is_locked(entry, &header);
-            if let Some(last) = last.filter(|last| header.epoch > *last) {
-                heard.overreaches(entry, header.epoch, last);
-                continue;
-            }
-            match reigns.authority(&header) {
-                Some(range) if range.to == header.to => {}
-                Some(range) if !entry.is_full() => {
-                    heard.known.counts_until.insert(entry.key.clone(), range.to);
-                    heard.doubtful.extend(last.is_none().then(|| entry.key.clone()));
-                }
-                _ if last.is_none() => drop(heard.known.without.insert(entry.key.clone())),
-                _ => heard.fails(entry),
-            }
-        }
+        trusted.iter().for_each(|(entry, header)| heard.take(entry, header, &reigns, last));
         Ok(())
     }
 
@@ -153,6 +169,25 @@ impl Archive {
     /// listed, so whoever wrote what is there had its epoch by then.
     pub(crate) fn last_epoch(&self) -> Result<Option<Epoch>, Error> {
         self.runtime.block_on(self.last_epoch.get_or_try_init(|| self.read_last_epoch())).copied()
+    }
+
+    /// The highest epoch that anybody had: what is written by one that is not higher may be taken for what a replaced writer
+    /// left. `writer.json` tells it; the end may be ahead of that where all was copied by other means. Where nothing tells
+    /// which epochs were handed out, every object is believed, so it is the highest of all of them: what comes behind a hole, or
+    /// in another lineage, may be of a later writer than the end.
+    pub fn highest_epoch(&self, scratch: &Path) -> Result<Epoch, Error> {
+        if let Some(last) = self.last_epoch()? {
+            let end = self.tip(scratch)?.map(|tip| tip.epoch);
+            return Ok(end.map_or(last, |end| end.max(last)));
+        }
+        let Some(cluster) = self.cluster() else { return Ok(Epoch(0)) };
+        let (mut heard, mut highest) = (Heard::default(), Epoch(0));
+        for (entry, header) in self.headers(self.catalogue().entries().filter(|entry| has_header(entry))) {
+            if let Some(header) = heard.trusted(entry, header, cluster)? {
+                highest = highest.max(header.epoch);
+            }
+        }
+        Ok(highest)
     }
 
     async fn read_last_epoch(&self) -> Result<Option<Epoch>, Error> {

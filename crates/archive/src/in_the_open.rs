@@ -55,7 +55,7 @@ impl Archive {
             return Ok(());
         }
         let refused = match self.closed().await {
-            Ok(Some(closed)) if header.written > closed.since + CLOCKS_DIFFER => {
+            Ok(Some(closed)) if header.written.duration_since(closed.since) > CLOCKS_DIFFER => {
                 ObjectError::InTheOpen { written: header.written, since: closed.since }
             }
             Ok(_) => return Ok(()),

@@ -32,6 +32,8 @@
 //! | 32     | 16   | the first half of the SHA-256 of all bytes before the body  |
 //! | 48     | 4    | CRC-32C of the 48 bytes before                              |
 //!
+//! Of a body that is sealed, all of these are at their places in the plain body (`docs/format/encryption.md`).
+//!
 //! Unpacked, the index has at most 512 MiB, tables and closing 600 MiB each, and a block of the key index 2 GiB. A part ends
 //! before the next begins, and all of them within the body.
 //!

@@ -41,22 +41,32 @@ impl Archive {
     }
 
     pub(crate) fn open_whole_snapshot(&self, entry: &Entry, scratch: &Path) -> Result<Snapshot, Error> {
-        let refused = |source| Error::Snapshot { key: entry.key.clone(), source };
-        let mut opened = self.open_entries(std::iter::once(entry), scratch)?;
-        let Some(Opened::Snapshot { database, .. }) = opened.remove(&entry.key) else { return Err(unlike(entry)) };
-        let horizon = Horizon::of(&database).map_err(|error| refused(error.into()))?;
-        let lost_leases =
-            entry.layout == Layout::Etcdbrctl && lacks_leases(&database).map_err(|e| refused(e.into()))?;
-        Ok(Snapshot { database: *database, horizon, lost_leases })
+        Snapshot::of(entry, self.open_entry(entry, scratch)?)
     }
 
     /// A delta, of which the digest is compared once all of it was read.
     pub(crate) fn open_delta(&self, entry: &Entry, scratch: &Path) -> Result<Arc<Events>, Error> {
-        let mut opened = self.open_entries(std::iter::once(entry), scratch)?;
-        match opened.remove(&entry.key) {
-            Some(Opened::Events { events, .. }) => Ok(events),
-            _ => Err(unlike(entry)),
-        }
+        events_of(entry, self.open_entry(entry, scratch)?)
+    }
+}
+
+impl Snapshot {
+    /// The snapshot that `entry` was opened to be.
+    pub(crate) fn of(entry: &Entry, opened: Opened) -> Result<Self, Error> {
+        let refused = |source| Error::Snapshot { key: entry.key.clone(), source };
+        let Opened::Snapshot { database, .. } = opened else { return Err(unlike(entry)) };
+        let horizon = Horizon::of(&database).map_err(|error| refused(error.into()))?;
+        let lost_leases =
+            entry.layout == Layout::Etcdbrctl && lacks_leases(&database).map_err(|e| refused(e.into()))?;
+        Ok(Self { database: *database, horizon, lost_leases })
+    }
+}
+
+/// The delta that `entry` was opened to be, of which the digest is compared once all of it was read.
+pub(crate) fn events_of(entry: &Entry, opened: Opened) -> Result<Arc<Events>, Error> {
+    match opened {
+        Opened::Events { events, .. } => Ok(events),
+        _ => Err(unlike(entry)),
     }
 }
 

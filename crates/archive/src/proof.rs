@@ -41,7 +41,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use etcd_data::{Kind, Revision};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::header::{Link, PROGRAM};
@@ -368,6 +368,15 @@ impl Proven {
         let Shown { items, refuted } = self.0.get(object)?.get(&digest)?;
         let whole = items.iter().filter(|item| item.evidence.reach().is_none());
         whole.map(|item| item.time).max().filter(|time| Some(*time) >= *refuted)
+    }
+
+    /// When something that is found wrong with these bytes of an object at `now` counts as found: after all that was shown of
+    /// them, also by a clock that was ahead. Or else that would count again when its time has come.
+    pub fn found_at(&self, object: &str, digest: ObjectDigest, now: Timestamp) -> Timestamp {
+        let shown = self.0.get(object).and_then(|bytes| bytes.get(&digest));
+        let last = shown.into_iter().flat_map(|shown| &shown.items).map(|item| item.time).max();
+        let after = last.filter(|last| *last > now).map(|last| last.checked_add(SignedDuration::from_nanos(1)));
+        after.map_or(now, |after| after.unwrap_or(Timestamp::MAX))
     }
 
     /// What is proven of a point that needs these. Nothing if something that it needs is not proven at all.

@@ -37,6 +37,8 @@ pub struct PrunePlan {
     pub unusable: Vec<(Key, String)>,
     /// Uploads that were begun so long ago that nobody goes on with them.
     pub uploads: Vec<Upload>,
+    /// Whether something goes where the store may refuse that: it has a policy that does not tell until when it keeps what.
+    pub may_be_refused: bool,
     /// What it was made by.
     basis: Basis,
     /// The folder for scratch files.
@@ -89,8 +91,10 @@ impl Archive {
         };
         let retention = self.settle(policy, &mut basis, now)?;
         let uploads = self.left_uploads(policy, now)?;
+        let may_be_refused =
+            retention.deletions().next().is_some() && self.runtime.block_on(self.store.keeps_untold())?;
         let unusable = basis.unusable.clone();
-        Ok(PrunePlan { retention, unusable, uploads, basis, scratch: scratch.into() })
+        Ok(PrunePlan { retention, unusable, uploads, may_be_refused, basis, scratch: scratch.into() })
     }
 
     /// What keeps `keys` from being deleted, where the store knows such a thing.
@@ -187,67 +191,55 @@ impl Archive {
 
     /// Deletes in the order of the plan what is in `still`.
     fn delete_in_order(&self, plan: &PrunePlan, still: &BTreeSet<Key>) -> Vec<(Key, Gone)> {
-        let decisions = &plan.retention.decisions;
-        let by_key: BTreeMap<&Key, usize> =
-            decisions.iter().enumerate().map(|(at, one)| (&one.entry.key, at)).collect();
         let follows = follows(self.catalogue());
-        let (mut told, mut stays) = (Vec::new(), Stays::default());
-        let mut group = Group::default();
-        for key in plan.retention.deletions() {
-            let decision = by_key.get(key).and_then(|at| decisions.get(*at));
-            let chained = decision.filter(|one| matches!(one.verdict, Verdict::Delete(Cause::Expired)));
-            let lineage = chained.map(|one| one.entry.lineage.clone());
-            // Deltas of one lineage that nothing replaces go one by one.
-            let link = lineage.clone().filter(|_| chained.is_some_and(|one| !one.entry.is_full()));
-            let is_next_link = link.as_ref().is_some_and(|link| group.links.contains(link));
-            if group.keys.len() == AT_ONCE || is_next_link || decision.is_none() != group.is_aside {
+        let (mut told, mut stays, mut group) = (Vec::new(), Stays::default(), Group::default());
+        for next in all_doomed(&plan.retention, &follows) {
+            if group.ends_before(&next) {
                 self.delete_group(&mut group, &mut told, &mut stays);
-                group.is_aside = decision.is_none();
+                group.is_aside = next.is_aside;
             }
-            let of = (*follows.get(key).unwrap_or(&key)).clone();
-            if !still.contains(key) {
-                stays.note(of, link);
-                told.push((key.clone(), Gone::Changed));
-            } else if stays.holds_up(&of, lineage.as_ref()) {
-                told.push((key.clone(), Gone::HeldUp));
+            if !still.contains(next.key) {
+                stays.note(&next);
+                told.push((next.key.clone(), Gone::Changed));
+            } else if stays.holds_up(&next) {
+                told.push((next.key.clone(), Gone::HeldUp));
             } else {
-                group.links.extend(link.clone());
-                group.keys.push((key.clone(), of, link));
+                group.add(next);
             }
         }
         self.delete_group(&mut group, &mut told, &mut stays);
         told
     }
 
-    fn delete_group(&self, group: &mut Group, told: &mut Vec<(Key, Gone)>, stays: &mut Stays) {
-        let Group { keys, .. } = std::mem::take(group);
-        if keys.is_empty() {
+    fn delete_group(&self, group: &mut Group<'_>, told: &mut Vec<(Key, Gone)>, stays: &mut Stays) {
+        let Group { all, .. } = std::mem::take(group);
+        if all.is_empty() {
             return;
         }
-        let only: Vec<Key> = keys.iter().map(|(key, ..)| key.clone()).collect();
-        let results = self.runtime.block_on(self.store.delete(&only));
-        for ((key, of, link), result) in keys.into_iter().zip(results) {
+        let keys: Vec<Key> = all.iter().map(|doomed| doomed.key.clone()).collect();
+        let results = self.runtime.block_on(self.store.delete(&keys));
+        for (doomed, result) in all.iter().zip(results) {
             let gone = match result {
                 Ok(()) => Gone::Deleted,
                 Err(error) => {
-                    stays.note(of, link);
+                    stays.note(doomed);
                     Gone::Failed(error)
                 }
             };
-            told.push((key, gone));
+            told.push((doomed.key.clone(), gone));
         }
     }
 
-    /// Keeps what `plan` keeps from being deleted until `until`, where it is not kept for longer already.
+    /// Keeps what `plan` keeps from being deleted until `until`, where it is not kept for longer already. What goes as soon as
+    /// the store lets it is left to that: kept for longer each time, it would never go.
     pub fn extend_retention(&self, plan: &PrunePlan, until: Timestamp) -> Result<Vec<Extended>, Error> {
-        let deleted: BTreeSet<&Key> = plan.retention.deletions().collect();
+        let goes: BTreeSet<&Key> = plan.retention.deletions().chain(plan.retention.awaited()).collect();
         let entries = self.catalogue().entries().map(|entry| &entry.key);
+        let stays: BTreeSet<&Key> = entries.filter(|key| !goes.contains(key)).collect();
         // Without these nothing can be read: a lockbox has the only copy of its key.
         let signs = self.catalogue().signs.iter().map(|sign| &sign.key);
-        let notes = self.catalogue().notes.iter().map(|note| &note.key);
-        let companions = self.catalogue().companions.iter().map(|companion| &companion.key);
-        let kept: Vec<&Key> =
-            entries.chain(signs).chain(notes).chain(companions).filter(|key| !deleted.contains(key)).collect();
+        let beside = follows(self.catalogue()).into_iter().filter(|(_, of)| stays.contains(of)).map(|(key, _)| key);
+        let kept: Vec<&Key> = stays.iter().copied().chain(signs).chain(beside).collect();
         let extending = kept.into_iter().map(async |key| self.extend_one(key, until).await);
         let extending = stream::iter(extending).buffered(HEADS_AT_ONCE);
         let extended: Vec<Option<Extended>> = self.runtime.block_on(extending.collect());
@@ -270,14 +262,52 @@ impl Archive {
 /// A lineage whose deltas nothing replaces, so that their order matters.
 type Chain = Option<LineageId>;
 
+/// Something that is to be deleted.
+struct Doomed<'p> {
+    key: &'p Key,
+    /// The object that it goes with: itself, or the one that it lies beside.
+    of: &'p Key,
+    /// The chain that it is of, if nothing replaces it.
+    chain: Option<Chain>,
+    /// The same, if it is a delta of it.
+    link: Option<Chain>,
+    is_aside: bool,
+}
+
+/// What `plan` deletes, in its order. `follows` tells what goes with what.
+fn all_doomed<'p>(plan: &'p RetentionPlan, follows: &BTreeMap<&'p Key, &'p Key>) -> Vec<Doomed<'p>> {
+    let decisions: BTreeMap<&Key, &Decision> = plan.decisions.iter().map(|one| (&one.entry.key, one)).collect();
+    let doomed = |key: &'p Key| {
+        let decision = decisions.get(key).copied();
+        let chained = decision.filter(|one| one.verdict == Verdict::Delete(Cause::Expired));
+        let chain = chained.map(|one| one.entry.lineage.clone());
+        let link = chain.clone().filter(|_| chained.is_some_and(|one| !one.entry.is_full()));
+        let of = follows.get(key).copied().unwrap_or(key);
+        Doomed { key, of, chain, link, is_aside: decision.is_none() }
+    };
+    plan.deletions().map(doomed).collect()
+}
+
 /// What is deleted with one request.
 #[derive(Default)]
-struct Group {
-    /// Each with the object that it goes with, and the chain that it is a link of.
-    keys: Vec<(Key, Key, Option<Chain>)>,
+struct Group<'p> {
+    all: Vec<Doomed<'p>>,
     /// The chains of which a link is among them.
     links: BTreeSet<Chain>,
     is_aside: bool,
+}
+
+impl<'p> Group<'p> {
+    /// Whether it is deleted before anything becomes of `next`: deltas of one lineage that nothing replaces go one by one.
+    fn ends_before(&self, next: &Doomed<'_>) -> bool {
+        let is_next_link = next.link.as_ref().is_some_and(|link| self.links.contains(link));
+        self.all.len() == AT_ONCE || is_next_link || next.is_aside != self.is_aside
+    }
+
+    fn add(&mut self, next: Doomed<'p>) {
+        self.links.extend(next.link.clone());
+        self.all.push(next);
+    }
 }
 
 /// What could not be deleted.
@@ -288,14 +318,14 @@ struct Stays {
 }
 
 impl Stays {
-    fn note(&mut self, of: Key, link: Option<Chain>) {
-        self.keys.insert(of);
-        self.chains.extend(link);
+    fn note(&mut self, doomed: &Doomed<'_>) {
+        self.keys.insert(doomed.of.clone());
+        self.chains.extend(doomed.link.clone());
     }
 
     /// Whether it goes with something that stays, or comes before it.
-    fn holds_up(&self, of: &Key, chain: Option<&Chain>) -> bool {
-        self.keys.contains(of) || chain.is_some_and(|chain| self.chains.contains(chain))
+    fn holds_up(&self, doomed: &Doomed<'_>) -> bool {
+        self.keys.contains(doomed.of) || doomed.chain.as_ref().is_some_and(|chain| self.chains.contains(chain))
     }
 }
 

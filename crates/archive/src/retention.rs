@@ -224,6 +224,12 @@ impl RetentionPlan {
         kept.map(|decision| &decision.entry.key)
     }
 
+    /// The objects that go once the store keeps them no longer.
+    pub(crate) fn awaited(&self) -> impl Iterator<Item = &Key> {
+        let awaited = |one: &&Decision| matches!(one.verdict, Verdict::Blocked(_, Block::RetainedUntil(_)));
+        self.decisions.iter().filter(awaited).map(|decision| &decision.entry.key)
+    }
+
     /// The bytes that deleting frees, without notes and proofs.
     pub fn freed_bytes(&self) -> u64 {
         let gone = self.decisions.iter().filter(|decision| decision.verdict.is_delete());

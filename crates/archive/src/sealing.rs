@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::encryption::{ArchiveKey, DataKey, KeyId, MAX_SEGMENT_BYTES, Opener, Sealer, TAG_BYTES, plain_bytes};
+use crate::encryption::{
+    ArchiveKey, CIPHER, DataKey, KeyId, MAX_SEGMENT_BYTES, Opener, Sealer, TAG_BYTES, plain_bytes,
+};
 use crate::error::{Error, ObjectError};
 use crate::header::Header;
 use crate::read_at::ReadAt;
@@ -137,6 +139,10 @@ impl Body {
     ) -> Result<Self, ObjectError> {
         let len = stored.end.saturating_sub(stored.start);
         let Some(encryption) = &header.encryption else { return Ok(Self { stored, plain: len, opening: None }) };
+        // A newer version's, and not damaged: what is damaged is deleted some day.
+        if encryption.cipher != CIPHER {
+            return Err(ObjectError::UnknownCipher { cipher: encryption.cipher.chars().take(40).collect() });
+        }
         let damaged = |what: &str| ObjectError::Damaged { offset: stored.start, what: what.into() };
         if !(1..=MAX_SEGMENT_BYTES).contains(&encryption.segment_bytes) {
             return Err(damaged("its segments have a size that cannot be"));
@@ -212,5 +218,37 @@ impl StoredBody {
             }
         }
         Ok(self.bytes.read_at(offset, len)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::header::Kind;
+    use crate::identity::ClusterUid;
+    use crate::sketch::header;
+
+    #[test]
+    fn a_body_that_is_sealed_in_an_unknown_way_is_not_damaged() {
+        let key = ArchiveKey::draw(ClusterUid(7));
+        let (data_key, encryption) = key.data_key(vec!["somebody".into()]);
+        let mut header = header(Kind::Delta, 2, 3);
+        header.encryption = Some(encryption);
+        let mut writer = BodyWriter::new(Vec::new(), &header, b"head", Some(data_key));
+        writer.write(b"what is in it").unwrap();
+        let sealed = Bytes::from(writer.finish().unwrap());
+        let open = |header: &Header| {
+            let end = sealed.len() as u64;
+            let stored = StoredBody { bytes: Arc::new(sealed.clone()), start: 0, end, known: Vec::new() };
+            Body::open(stored, header, b"head", std::slice::from_ref(&key))
+        };
+        assert_eq!(open(&header).unwrap().read(0, 13).unwrap(), "what is in it");
+
+        if let Some(encryption) = &mut header.encryption {
+            encryption.cipher = "aes-512-gcm".into();
+        }
+        let error = open(&header).err().unwrap();
+        assert!(matches!(&error, ObjectError::UnknownCipher { cipher } if cipher == "aes-512-gcm"), "{error}");
+        assert_eq!(error.kind(), etcd_data::Kind::Unsupported);
     }
 }

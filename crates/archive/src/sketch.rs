@@ -1,4 +1,4 @@
-//! Archives sketched in a line, for tests of what is decided about them.
+//! Archives sketched in a line, for tests of what is decided about them, and what an object of one says of itself.
 //!
 //! `0-100` is a full of revision 100, `101-150` a delta, `1:101-200` one of level 1, and `|` begins the next lineage.
 //! Revision n was written at second n after [`EPOCH`].
@@ -6,12 +6,14 @@
 use std::fmt::Write;
 
 use etcd_data::Revision;
+use etcd_data::database::RevisionRange;
 use jiff::{SignedDuration, Timestamp};
 use store::{Info, Key};
 
 use crate::catalogue::Catalogue;
 use crate::entry::{Entry, Form};
-use crate::identity::LineageId;
+use crate::header::{Header, Kind};
+use crate::identity::{Cluster, ClusterUid, Epoch, LineageId};
 use crate::name::{DeltaName, FullForm, FullName, Name};
 use crate::plan::RestorePlan;
 
@@ -26,6 +28,14 @@ pub(crate) fn moment(revision: i64) -> Timestamp {
 /// The `index`th lineage of a sketch.
 pub(crate) fn lineage(index: usize) -> LineageId {
     LineageId::new(moment(0) + SignedDuration::from_hours(24 * index as i64), index as u32)
+}
+
+/// What an object of the first lineage says of itself: an original of the revisions `from` to `to`, in the open, which
+/// follows on nothing.
+pub(crate) fn header(kind: Kind, from: i64, to: i64) -> Header {
+    let cluster = Cluster { name: "c".into(), id: ClusterUid(7) };
+    let revisions = RevisionRange { from: Revision(from), to: Revision(to) };
+    Header::original(kind, cluster, lineage(0), Epoch(3), revisions, (moment(from), moment(to)))
 }
 
 /// The catalogue of what is sketched.

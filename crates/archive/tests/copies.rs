@@ -26,7 +26,7 @@ use jiff::{SignedDuration, Timestamp};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use store::download::list_all;
-use store::{Abilities, Folder, Key, Listing, Memory, Put, Store};
+use store::{Abilities, Folder, Key, Listing, Memory, Put, Retention, Store};
 use testkit::fixtures;
 use testkit::{Faults, FaultyStore};
 
@@ -252,6 +252,30 @@ fn a_copy_is_told_the_last_writer_that_there_was_and_forgets_no_later_one() {
     world.write(0, 90, None);
     send();
     assert_eq!(last_at(&target), of_its_own);
+}
+
+#[test]
+fn a_copy_that_could_not_be_told_the_last_writer_is_told_by_the_next_one() {
+    let world = world(10, false);
+    let target: Arc<dyn Store> = Arc::new(Memory::new());
+    let claim = Key::parse("prod/writer.json").unwrap();
+    world.hand_out(&world.store, 2);
+    copy(&world.open(), &target).unwrap();
+    let hold = |legal_hold| {
+        let retention = Retention { until: None, legal_hold };
+        world.runtime.block_on(target.retain(&claim, retention)).unwrap();
+    };
+    hold(true);
+    world.hand_out(&world.store, 5);
+    world.write(0, 80, None);
+    let copying = copy(&world.open(), &target).unwrap();
+    assert_eq!(counts(&copying).0, 1);
+    assert!(matches!(&copying.unrecorded, Some(Error::Store(_))), "{copying:?}");
+    hold(false);
+    let copying = copy(&world.open(), &target).unwrap();
+    assert!(counts(&copying).0 == 0 && copying.unrecorded.is_none(), "{copying:?}");
+    let bytes = world.runtime.block_on(target.get(&claim, 0..1 << 16)).unwrap();
+    assert_eq!(Claim::parse(&bytes).unwrap().epoch, Epoch(5));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use archive::Error;
 use archive::check::{CheckPlan, Checking, Choice, Finding};
 use archive::closing::Closing;
-use archive::encryption::{KeyError, Lockbox};
+use archive::encryption::{KeyError, KeyId, Lockbox};
 use archive::error::{ObjectError, in_one_line};
 use archive::header::{FORMAT, Link, PROGRAM};
 use archive::merge_plan::MergePolicy;
@@ -21,8 +21,9 @@ use archive::point::At;
 use archive::publish::{Writing, make};
 use archive::retention::{Policy, Rule, Verdict};
 use archive::{Epoch, Header, ObjectKind};
+use etcd_data::database::RevisionRange;
 use etcd_data::{Revision, Tables};
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use store::{Key, Put};
@@ -52,21 +53,10 @@ fn forge(world: &World, from: i64, to: i64, follows: Option<Link>) -> Key {
         0 => (ObjectKind::Full, Name::Full(world.lineage.clone(), full)),
         _ => (ObjectKind::Delta, Name::Delta(world.lineage.clone(), delta)),
     };
-    let header = Header {
-        format: FORMAT,
-        kind,
-        cluster: world.cluster.clone(),
-        lineage: world.lineage.clone(),
-        epoch: Epoch(1),
-        from: Revision(from),
-        to: Revision(to),
-        seen: (moment(from), moment(to)),
-        written: moment(120) + SignedDuration::from_hours(48),
-        follows,
-        stands_for: None,
-        program: PROGRAM.into(),
-        encryption: None,
-    };
+    let (cluster, lineage) = (world.cluster.clone(), world.lineage.clone());
+    let revisions = RevisionRange { from: Revision(from), to: Revision(to) };
+    let original = Header::original(kind, cluster, lineage, Epoch(1), revisions, (moment(from), moment(to)));
+    let header = Header { written: moment(120) + SignedDuration::from_hours(48), follows, ..original };
     let key = Key::parse(format!("prod/{name}")).unwrap();
     let settings = if from == 0 { WriteSettings::full() } else { WriteSettings::delta() };
     let writing = Writing { archive_key: None, ..world.writing(to) };
@@ -202,4 +192,28 @@ fn what_is_encrypted_with_a_key_that_somebody_may_have_kept_is_merged_only_for_o
     let writing = Writing { archive_key: None, ..world.writing(5000) };
     world.open().merge_due(&one_window(), &writing, |_, made| refused.extend(made.err())).unwrap();
     assert!(matches!(refused[..], [Error::Key(KeyError::ForWhom { .. })]), "{refused:?}");
+}
+
+/// What is not encrypted is compared with the time of the first lockbox, which may say anything.
+#[test]
+fn a_lockbox_from_either_end_of_time_is_compared_like_any_other() {
+    for (created, counts) in [(Timestamp::MAX, true), (Timestamp::MIN, false)] {
+        let world = World::new(&mut StdRng::seed_from_u64(13), LAST);
+        let follows = world.write(0, 100, None);
+        world.write(101, 120, Some(follows));
+        let lockbox = Lockbox {
+            format: FORMAT,
+            cluster: world.cluster.clone(),
+            id: KeyId(1),
+            created,
+            superseded: None,
+            taken: Vec::new(),
+            program: PROGRAM.into(),
+            locks: Vec::new(),
+        };
+        let place = Key::parse(format!("prod/{}", Name::Lockbox(lockbox.id))).unwrap();
+        world.runtime.block_on(world.store.put(&place, lockbox.to_bytes().into(), &Put::default())).unwrap();
+        let agreed = world.open().agree(&Wanted::default(), &At::Latest, world.scratch.path());
+        assert_eq!(agreed.is_ok(), counts, "{created}");
+    }
 }

@@ -266,6 +266,34 @@ fn what_the_store_keeps_stays_and_is_kept_for_longer_where_asked() {
 }
 
 #[test]
+fn what_goes_as_soon_as_the_store_lets_it_is_not_kept_for_longer() {
+    let mut random = StdRng::seed_from_u64(3);
+    let (world, store, clock) = world(&mut random);
+    let policy = Policy { rules: vec![Rule::Number(1)], merged_grace: SignedDuration::ZERO, ..Policy::default() };
+    let plan = |now| world.open_at(&store).plan_prune(&policy, now, world.scratch.path()).unwrap();
+    let now = moment(LAST + 300);
+    let doomed: Vec<Key> = plan(now).retention.deletions().cloned().collect();
+    assert!(!doomed.is_empty());
+    for key in &doomed {
+        let retention = Retention { until: Some(moment(LAST + 400)), legal_hold: false };
+        world.runtime.block_on(store.retain(key, retention)).unwrap();
+    }
+    // Pruned each time anew while the store keeps it, as by a schedule.
+    for second in [300, 350, 399] {
+        let (now, until) = (moment(LAST + second), moment(LAST + second + 1000));
+        let plan = plan(now);
+        assert_eq!(plan.retention.deletions().count(), 0, "{}", plan.retention);
+        let extended = world.open_at(&store).extend_retention(&plan, until).unwrap();
+        assert!(!extended.is_empty() && extended.iter().all(|(key, _)| !doomed.contains(key)), "{extended:?}");
+    }
+    clock.advance(Duration::from_secs(401));
+    let plan = plan(moment(LAST + 401));
+    let pruned = world.open_at(&store).prune(&plan, &policy, moment(LAST + 401)).unwrap();
+    assert!(pruned.objects.iter().all(|(_, gone)| matches!(gone, Gone::Deleted)), "{pruned:?}");
+    assert!(doomed.iter().all(|key| !keys(&world, &store).contains(key.as_str())));
+}
+
+#[test]
 fn what_was_changed_since_the_plan_was_made_stays() {
     let mut random = StdRng::seed_from_u64(4);
     let (world, store, clock) = world(&mut random);

@@ -105,21 +105,9 @@ impl World {
                 (ObjectKind::Delta, Name::Delta(lineage(), name))
             }
         };
-        let header = Header {
-            format: FORMAT,
-            kind,
-            cluster: cluster(),
-            lineage: lineage(),
-            epoch: Epoch(1),
-            from: Revision(from),
-            to: Revision(to),
-            seen: (moment(), moment()),
-            written: moment(),
-            follows,
-            stands_for: None,
-            program: PROGRAM.into(),
-            encryption: None,
-        };
+        let (revisions, seen) = (RevisionRange { from: Revision(from), to: Revision(to) }, (moment(), moment()));
+        let original = Header::original(kind, cluster(), lineage(), Epoch(1), revisions, seen);
+        let header = Header { follows, ..original };
         let settings = if from == 0 { WriteSettings::full() } else { WriteSettings::delta() };
         let mut bytes = Vec::new();
         let mut writer = ObjectWriter::create(&mut bytes, header, None, settings).unwrap();

@@ -11,6 +11,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use archive::archive::{Archive, Which};
+use archive::check::{CheckPlan, Checking, Choice};
 use archive::copy_plan::Selection;
 use archive::encryption::{Lock, Lockbox};
 use archive::merge_plan::Merge;
@@ -232,6 +233,29 @@ fn nothing_is_deleted_where_something_is_of_a_newer_format() {
     });
     let error = world.open_at(&store).plan_prune(&policy(), later(), world.scratch.path()).unwrap_err();
     assert!(matches!(&error, Error::Undecided { key: undecided, .. } if *undecided == key), "{error}");
+}
+
+#[test]
+fn what_decayed_is_not_proven_any_more_though_a_clock_that_was_ahead_has_proven_it() {
+    let (world, store) = world();
+    let archive = world.open_at(&store);
+    let key = named(&archive, "/full/00000000000000000040-");
+    let recorded = archive.proven().unwrap();
+    let before = archive.proven_objects(&recorded.proven, Level::Sealed).unwrap()[&key].clone();
+    let ahead = Item { time: moment(60) + SignedDuration::from_hours(48), ..before };
+    archive.record(&world.lineage, std::slice::from_ref(&ahead), ahead.time).unwrap();
+
+    decay(&world, &store, &key);
+    let archive = world.open_at(&store);
+    let recorded = archive.proven().unwrap();
+    let (scratch, record) = (world.scratch.path(), Some(moment(100)));
+    let checking = Checking { recorded: &recorded, anchors: None, scratch, record, tell: &|_, _| {} };
+    let report = archive.check(&CheckPlan::choose(archive.catalogue(), &Choice::default()), &checking).unwrap();
+    assert!(report.has_findings() && report.not_recorded.is_none(), "{report:?}");
+
+    let archive = world.open_at(&store);
+    let recorded = archive.proven().unwrap();
+    assert!(!archive.proven_objects(&recorded.proven, Level::Sealed).unwrap().contains_key(&key));
 }
 
 #[test]

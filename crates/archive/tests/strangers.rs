@@ -7,9 +7,10 @@
 mod world;
 
 use archive::agree::Agreed;
+use archive::header::Link;
 use archive::name::{DeltaName, FullForm, FullName, Name};
 use archive::plan::Wanted;
-use archive::{At, Epoch};
+use archive::{At, Epoch, LineageId};
 use etcd_data::Revision;
 use etcd_data::hash::hash_kv;
 use rand::SeedableRng;
@@ -99,4 +100,35 @@ fn what_nobody_else_wrote_is_restored_whoever_wrote_it() {
     world.write_as(81, LAST, |header, _| (header.epoch, header.follows) = (Epoch(2), Some(before)));
     world.hand_out(&world.store, 1);
     world.require(&At::Latest, LAST);
+    assert_eq!(highest_epoch(&world), Epoch(2), "the next one comes after it");
+}
+
+/// Whoever writes next has a higher one.
+fn highest_epoch(world: &World) -> Epoch {
+    world.open().highest_epoch(world.scratch.path()).unwrap()
+}
+
+#[test]
+fn where_nothing_tells_who_was_let_write_the_next_one_comes_after_everybody_who_wrote_anything() {
+    let mut world = World::new(&mut StdRng::seed_from_u64(8), LAST);
+    assert_eq!(highest_epoch(&world), Epoch(0));
+    // What led to what writer 9 wrote is missing, so that the archive ends before it.
+    let full = world.write(0, 40, None);
+    let before = world.write(41, 60, Some(full));
+    world.write_as(81, 100, |header, _| (header.epoch, header.follows) = (Epoch(9), Some(Link([9; 32]))));
+    let tip = |world: &World| world.open().tip(world.scratch.path()).unwrap().unwrap();
+    assert_eq!((tip(&world).revision, tip(&world).epoch), (Revision(60), Epoch(1)));
+    assert_eq!(highest_epoch(&world), Epoch(9));
+    // Whoever goes on from there counts to the end, and not only to where writer 9 began.
+    world.write_as(61, LAST, |header, _| (header.epoch, header.follows) = (Epoch(10), Some(before)));
+    world.require(&At::Latest, LAST);
+
+    // Where a lineage has begun since, it is not only its writers that count.
+    world.lineage = LineageId::new(moment(LAST), 2);
+    world.write(0, LAST, None);
+    assert_eq!(tip(&world).epoch, Epoch(1));
+    assert_eq!(highest_epoch(&world), Epoch(10));
+    // Where it is told who was let write, nobody else becomes entitled.
+    world.hand_out(&world.store, 3);
+    assert_eq!(highest_epoch(&world), Epoch(3));
 }

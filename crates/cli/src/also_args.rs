@@ -15,7 +15,7 @@ use store::Environment;
 use crate::archive_args::StoreArgs;
 use crate::archive_failure::fault_failure;
 use crate::archive_point::url;
-use crate::duration::{parse_duration, parse_wait};
+use crate::duration::{period, span};
 use crate::failure::Failure;
 use crate::settings_file::{Given, SettingsArgs};
 use crate::source::{Location, parser};
@@ -48,13 +48,13 @@ struct PlaceArgs {
     archive: Location,
     #[command(flatten)]
     store: StoreArgs,
-    #[arg(long, value_name = "SPAN", value_parser = parse_duration)]
+    #[arg(long, value_name = "SPAN", value_parser = span("7d"))]
     window: Option<SignedDuration>,
     #[arg(long, value_name = "COUNT")]
     daily: Option<u32>,
     #[arg(long, conflicts_with_all = ["window", "daily"])]
     keep_all: bool,
-    #[arg(long, value_name = "SPAN", value_parser = parse_wait)]
+    #[arg(long, value_name = "SPAN", value_parser = period("15s"))]
     copy_every: Option<Duration>,
     #[command(flatten)]
     settings: SettingsArgs,

@@ -22,7 +22,9 @@ use store::credentials::k3s;
 use store::{Bag, Credentials, Encryption, Environment, Fault, Flavour, Settings};
 
 use crate::archive_failure::{fault_failure, key_failure};
+use crate::duration::{parse_seconds, parse_some_bytes};
 use crate::failure::Failure;
+use crate::heeded::require_heeded;
 use crate::key_services::KeyServiceArgs;
 use crate::passphrase;
 use crate::source::Location;
@@ -112,13 +114,13 @@ pub struct StoreArgs {
     #[arg(long)]
     pub(crate) insecure_skip_tls_verify: bool,
     /// Read no faster than this
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "BYTES", value_parser = parse_some_bytes)]
     pub(crate) max_bytes_per_second: Option<u64>,
     /// Ask no more often than this
     #[arg(long, value_name = "COUNT")]
     pub(crate) max_requests_per_second: Option<NonZeroU32>,
     /// How long to try what may succeed later
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub(crate) patience: Option<u64>,
 }
 
@@ -160,6 +162,7 @@ impl StoreArgs {
     }
 
     fn settings_in(&self, src: &Location, environment: Environment) -> Result<Settings, Failure> {
+        require_heeded(src, self)?;
         let mut settings = self.of_credentials(src, &environment)?;
         settings.environment = environment;
         settings.endpoint = self.endpoint.clone().or(settings.endpoint);
@@ -176,7 +179,7 @@ impl StoreArgs {
         if let Some(seconds) = self.patience {
             settings.patience.total = Duration::from_secs(seconds);
         }
-        self.say_how_to_keep(src, &mut settings)?;
+        self.say_how_to_keep(&mut settings)?;
         Ok(settings)
     }
 
@@ -215,14 +218,8 @@ impl StoreArgs {
         Ok(told.settings)
     }
 
-    /// How the store is to keep what is written. One that cannot be told is not trusted with it in silence.
-    fn say_how_to_keep(&self, src: &Location, settings: &mut Settings) -> Result<(), Failure> {
-        let said = [
-            ("--sse", self.sse.is_some()),
-            ("--sse-key-file", self.sse_key_file.is_some()),
-            ("--storage-class", self.storage_class.is_some()),
-        ];
-        require_to_heed(src, &said)?;
+    /// How the store is to keep what is written.
+    fn say_how_to_keep(&self, settings: &mut Settings) -> Result<(), Failure> {
         if let Some(encryption) = &self.sse {
             settings.encryption = encryption.clone();
         }
@@ -250,6 +247,11 @@ impl StoreArgs {
 }
 
 impl KeyArgs {
+    /// Whether any is given that is at hand. Services may be named by the environment, which tells other programs too.
+    pub fn are_given(&self) -> bool {
+        !self.identities.is_empty() || self.passphrase_file.is_some() || !self.key_files.is_empty()
+    }
+
     /// The keys that were given. Services and people are asked when nothing else opens an archive.
     pub fn keyring(&self, settings: &Settings) -> Result<Keyring, Failure> {
         let mut keyring = Keyring::new();
@@ -281,17 +283,6 @@ pub(crate) fn flavour(name: &str) -> Result<Flavour, &'static str> {
 
 pub(crate) fn sse(how: &str) -> Result<Encryption, &'static str> {
     Encryption::parse(how).ok_or("it is none of s3, kms and kms:KEY")
-}
-
-/// Requires that the store of `place` can be told what was `said`: the flags that are for some kinds of stores only.
-pub(crate) fn require_to_heed(place: &Location, said: &[(&str, bool)]) -> Result<(), Failure> {
-    match said.iter().find(|(_, is_said)| *is_said) {
-        Some((flag, _)) if !matches!(place.scheme(), Some("s3" | "gs" | "az")) => {
-            Err(Failure::new(Kind::Usage, format!("{flag} says nothing to {place}"))
-                .hint("it is for S3, Google Cloud Storage and Azure; --encrypt-for encrypts wherever the archive is"))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// The first line of a file that only its owner and group may read.

@@ -189,7 +189,9 @@ fn object_failure(asked: &Asked<'_>, key: &Key, error: &ObjectError) -> Failure 
                     .hint(KEY_FLAGS),
             }
         }
-        ObjectError::Newer { .. } => failure.hint("a newer refloat wrote it, and a newer one is needed to read it"),
+        ObjectError::Newer { .. } | ObjectError::UnknownCipher { .. } => {
+            failure.hint("a newer refloat wrote it, and a newer one is needed to read it")
+        }
         ObjectError::Read(failed) => because_of_store(failed).unwrap_or(failure),
         _ => failure.hint("choose another point with --at"),
     }

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use archive::Anchor;
-use etcd_data::Revision;
 use etcd_data::anchor::Anchored;
 use etcd_data::digest::{self, Digest};
 use etcd_data::restore::options::DigestRule;
 use etcd_data::restore::{PlanError, RestoreError, Step};
+use etcd_data::{Kind, Revision};
 
 use crate::archive_point::ArchivePoint;
 use crate::build_failure::build_failure;
@@ -30,7 +30,18 @@ pub struct BuildArgs {
     #[command(flatten)]
     pub(crate) at: AtArgs,
     /// Do not compare a snapshot with the digest at its end, nor an archive with what a live member answered to HashKV
-    #[arg(long)]
+    // As etcdutl takes it, `=true` may follow.
+    #[arg(
+        long,
+        value_name = "BOOL",
+        action = clap::ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        default_value_t = false,
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
     pub skip_hash_check: bool,
     /// Of an archive, build all the history that it has, also what the cluster had compacted by then
     #[arg(long)]
@@ -84,6 +95,10 @@ impl BuildArgs {
     /// Opens the point to build `target` of, as it will be built, with all said that a person has to know first. What
     /// has to be on this machine meanwhile is kept beside the target, where there has to be room anyway.
     pub fn open(&self, ui: &mut Ui, target: &Path) -> Result<Opened, Failure> {
+        if self.whole_history && !self.source.is_archive() {
+            let message = format!("{} is no archive, and --whole-history is for archives only", self.source.src);
+            return Err(Failure::new(Kind::Usage, message).hint("of anything else all history is built anyway"));
+        }
         let opened = self.source.open_with_scratch(&self.at.at, Part::Whole, &folder_of(target))?;
         opened.say_notes_of_build(ui)?;
         if self.dry_run {

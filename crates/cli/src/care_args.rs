@@ -8,7 +8,7 @@ use agent::schedule::Schedule;
 use etcd_rpc::{Access, Endpoint};
 use jiff::Timestamp;
 
-use crate::duration::{parse_bytes, parse_wait};
+use crate::duration::{parse_bytes, period};
 
 /// The care of the cluster.
 #[derive(Debug, Clone, clap::Args)]
@@ -22,10 +22,10 @@ pub struct CareArgs {
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=99))]
     defragment_waste: Option<u8>,
     /// A smaller database is left alone
-    #[arg(long, value_name = "BYTES", default_value = "100MiB", value_parser = parse_bytes)]
+    #[arg(long, value_name = "BYTES", default_value = "100MiB", value_parser = parse_bytes, requires = "defragment_waste")]
     defragment_least: u64,
     /// How long a member may take to defragment, or to compact
-    #[arg(long, value_name = "SPAN", default_value = "10m", value_parser = parse_wait)]
+    #[arg(long, value_name = "SPAN", default_value = "10m", value_parser = period("10m"))]
     defragment_timeout: Duration,
     /// When the space of etcd is used up: compact what the archive has, defragment, and take the alarm back
     #[arg(long)]

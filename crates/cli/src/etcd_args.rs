@@ -1,6 +1,6 @@
 //! How a live etcd is reached. No secret is ever the value of a flag.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use agent::doctor::remedy::remedy;
@@ -8,7 +8,7 @@ use etcd_data::Kind;
 use etcd_rpc::{Access, Endpoint, Login, RpcError, Tls, Verify};
 
 use crate::archive_args::read_secret;
-use crate::duration::parse_wait;
+use crate::duration::period;
 use crate::failure::Failure;
 
 /// How a live etcd is reached.
@@ -55,7 +55,7 @@ pub struct AccessArgs {
     #[arg(long, value_name = "FILE", requires = "etcd_username")]
     etcd_password_file: Option<PathBuf>,
     /// How long an answer may take
-    #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = parse_wait)]
+    #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = period("10s"))]
     etcd_timeout: Duration,
 }
 
@@ -83,8 +83,12 @@ impl AccessArgs {
             let message = "certificates are given for etcd, and no endpoint is https";
             return Err(Failure::new(Kind::Usage, message).hint("--endpoints https://… uses them"));
         }
+        if !uses_tls && self.etcd_server_name.is_some() {
+            let message = "--etcd-server-name is about certificates, and no endpoint is https";
+            return Err(Failure::new(Kind::Usage, message).hint("--endpoints https://… has certificates"));
+        }
         let login = match (&self.etcd_username, &self.etcd_password_file) {
-            (Some(user), Some(file)) => Some(Login::new(user.clone(), read_secret(file)?)),
+            (Some(user), Some(file)) => Some(login(user, file)?),
             _ => None,
         };
         let tls = uses_tls.then(|| Tls {
@@ -100,6 +104,13 @@ impl AccessArgs {
     }
 }
 
+/// The user `user` with the password that is in `file` whenever somebody logs in. That it can be read is found out now.
+fn login(user: &str, file: &Path) -> Result<Login, Failure> {
+    read_secret(file)?;
+    let file = file.to_owned();
+    Ok(Login::reading(user, move || read_secret(&file).map_err(|failure| failure.in_one_line())))
+}
+
 /// Why etcd did not answer, and what to do about it.
 pub fn rpc_failure(error: &RpcError) -> Failure {
     use etcd_rpc::Fault;
@@ -111,4 +122,44 @@ pub fn rpc_failure(error: &RpcError) -> Failure {
         _ => Kind::Unavailable,
     };
     Failure::because(kind, format!("{}: {}", error.endpoint, error.action), &error.fault).hint(remedy(&error.fault))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    use etcd_rpc::{Fault, Member};
+    use testkit::FakeEtcd;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_password_that_was_changed_in_its_file_is_used_by_who_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("password");
+        let keep = |password: &str, mode| {
+            fs::write(&file, format!("{password}\n")).unwrap();
+            fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+        };
+        assert!(login("root", &file).is_err(), "there is no file yet");
+
+        keep("first", 0o600);
+        let access = Access { login: Some(login("root", &file).unwrap()), ..Access::default() };
+        let etcd = FakeEtcd::start(1);
+        etcd.ask_for_users();
+        etcd.change_password("first");
+        let root = Member::new(etcd.url(0).parse().unwrap(), &access);
+        root.get("a").await.unwrap();
+
+        etcd.change_password("second");
+        keep("second", 0o600);
+        root.get("a").await.unwrap();
+
+        // What is not taken at the start is not taken later either.
+        etcd.change_password("third");
+        keep("third", 0o644);
+        let Fault::NoPassword { why } = root.get("a").await.unwrap_err().fault else { panic!("everybody can read it") };
+        assert!(why.contains(file.to_str().unwrap()), "{why}");
+    }
 }

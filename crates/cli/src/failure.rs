@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io;
+use std::iter;
 
 use etcd_data::Kind;
 
@@ -43,6 +44,16 @@ impl Failure {
     /// Whether it is because of damage.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Said { kind: Kind::Corrupt, .. })
+    }
+
+    /// What failed and why, without the advice, for those who print no lines.
+    pub fn in_one_line(&self) -> String {
+        match self {
+            Self::Said { message, causes, .. } => {
+                iter::once(message).chain(causes).cloned().collect::<Vec<_>>().join(": ")
+            }
+            Self::OutputClosed => "whoever read the output has gone away".to_owned(),
+        }
     }
 
     /// The same failure, with advice.

@@ -25,6 +25,7 @@ pub mod exit;
 pub mod failure;
 pub mod fellow_args;
 pub mod finding;
+pub mod heeded;
 pub mod home_args;
 pub mod json;
 pub mod key;

@@ -25,7 +25,7 @@ use etcd_rpc::{Access, Endpoint};
 use tokio::sync::watch;
 
 use crate::beforehand::require_archive_of_one;
-use crate::duration::parse_wait;
+use crate::duration::period;
 use crate::failure::Failure;
 use crate::spool_place::SPOOLS;
 
@@ -60,7 +60,7 @@ pub struct MemberArgs {
     #[arg(long, value_name = "URL", requires = "etcd_config")]
     wrapper: Option<String>,
     /// When revisions go on from a higher one after a restore, so that nobody who watched meets one twice
-    #[arg(long, value_name = "WHEN", default_value = "kubernetes")]
+    #[arg(long, value_name = "WHEN", default_value = "kubernetes", requires = "etcd_config")]
     high_water: HighWaterArg,
 }
 
@@ -166,7 +166,7 @@ impl Named {
 
 /// A span in which a member elects a leader, if it can.
 fn parse_longer_than_an_election(text: &str) -> Result<Duration, String> {
-    match parse_wait(text)? {
+    match period("5m")(text)? {
         short if short < Duration::from_secs(1) => Err("a cluster that elects a leader has none for a second".into()),
         span => Ok(span),
     }

@@ -56,16 +56,20 @@ fn about(command: &Command) -> String {
     format!("{first}.\n{rest}").trim_end().into()
 }
 
+/// Whether it has a value. One that may be left away is for those who are used to write it.
+fn takes_value(arg: &Arg) -> bool {
+    arg.get_action().takes_values() && !arg.is_require_equals_set()
+}
+
 fn name(arg: &Arg) -> String {
     let value = arg.get_value_names().and_then(<[_]>::first).map(ToString::to_string);
-    let takes_value = arg.get_action().takes_values();
     let mut name = match (arg.get_short(), arg.get_long()) {
         (Some(short), Some(long)) => format!("-{short}, --{long}"),
         (None, Some(long)) => format!("--{long}"),
         (Some(short), None) => format!("-{short}"),
         (None, None) => return format!("`{}`", value.unwrap_or_else(|| arg.get_id().as_str().to_uppercase())),
     };
-    if let Some(value) = value.filter(|_| takes_value) {
+    if let Some(value) = value.filter(|_| takes_value(arg)) {
         let _ = write!(name, " {value}");
     }
     format!("`{name}`")
@@ -81,7 +85,7 @@ fn meaning(arg: &Arg) -> String {
     if !possible.is_empty() {
         let _ = write!(meaning, ": {}", possible.join(", "));
     }
-    if let Some(default) = arg.get_default_values().first().filter(|_| arg.get_action().takes_values()) {
+    if let Some(default) = arg.get_default_values().first().filter(|_| takes_value(arg)) {
         let _ = write!(meaning, " (default: `{}`)", default.to_string_lossy());
     }
     meaning

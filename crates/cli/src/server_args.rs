@@ -1,10 +1,16 @@
 //! The arguments of commands that serve HTTP: who may ask what.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use agent::http::{ClientCertificate, Guard, Tls, TlsFiles, TokenFile};
 
 use crate::failure::Failure;
+
+/// Reads where something is served.
+pub fn address(text: &str) -> Result<SocketAddr, &'static str> {
+    text.parse().map_err(|_| "it is no address with a port, as in 127.0.0.1:8379, or 0.0.0.0:8379 for every network")
+}
 
 /// What TLS is served with.
 #[derive(Debug, Clone, clap::Args)]
@@ -25,6 +31,11 @@ pub struct TlsArgs {
 }
 
 impl TlsArgs {
+    /// The file of the certificate that is shown, if one is.
+    pub fn certificate(&self) -> Option<PathBuf> {
+        self.server_cert.clone()
+    }
+
     /// What it is served with, if it is.
     pub fn tls(&self) -> Result<Option<Tls>, Failure> {
         let (Some(certificate), Some(key)) = (self.server_cert.clone(), self.server_key.clone()) else {

@@ -30,9 +30,9 @@ pub struct SnapshotForArgs {
     /// What it is wrapped in, there
     #[arg(long, value_enum, default_value_t, requires = "system")]
     container: Wrapping,
-    /// What the names of K3s's snapshots begin with
-    #[arg(long, value_name = "NAME", default_value = "on-demand", requires = "system")]
-    base_name: String,
+    /// What the names of K3s's snapshots begin with; `on-demand` if not given
+    #[arg(long, value_name = "NAME", requires = "system")]
+    base_name: Option<String>,
     /// The node in the names of K3s's snapshots; this machine if not given
     #[arg(long, value_name = "NAME", requires = "system")]
     node: Option<String>,
@@ -89,6 +89,19 @@ pub struct Output<'a> {
 }
 
 impl SnapshotForArgs {
+    /// Requires that what is said of names is said of a system whose names have that.
+    pub fn require_fitting(&self) -> Result<(), Failure> {
+        let of_k3s = matches!(self.system, Some(System::K3s | System::Rke2));
+        let said = [("--base-name", self.base_name.is_some()), ("--node", self.node.is_some())];
+        match said.iter().find(|(_, is_said)| *is_said && !of_k3s) {
+            Some((flag, _)) => {
+                Err(Failure::new(Kind::Usage, format!("{flag} is of the names that K3s and RKE2 give to snapshots"))
+                    .hint("with another --for, leave it away"))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Where a snapshot of `source` at `revision` goes that is written to `output` now.
     pub fn plan(
         &self,
@@ -131,7 +144,8 @@ impl SnapshotForArgs {
         now: Timestamp,
     ) -> Result<SnapshotPlan, Failure> {
         let node = self.node.clone().unwrap_or_else(host_name);
-        let name = Name::new(&self.base_name, &node, now, self.container() == Container::Zip);
+        let base_name = self.base_name.as_deref().unwrap_or("on-demand");
+        let name = Name::new(base_name, &node, now, self.container() == Container::Zip);
         let kept = match output.place {
             Location::Path(_) => Kept::Local,
             Location::Remote(_) => Kept::S3,
@@ -177,7 +191,12 @@ fn as_it_is(output: &Location) -> Result<SnapshotPlan, Failure> {
 }
 
 fn unfit(system: &str, error: &Unfit) -> Failure {
-    Failure::new(Kind::Usage, format!("{system} {error}"))
+    let failure = Failure::new(Kind::Usage, format!("{system} {error}"));
+    match error {
+        Unfit::Container(_) => failure.hint("--container zip is for K3s and RKE2; gzip, zlib and lzw for etcdbrctl"),
+        Unfit::Name(_) => failure.hint("--base-name and --node are letters, digits, dots and dashes"),
+        _ => failure,
+    }
 }
 
 fn called(program: Program) -> &'static str {

@@ -1,7 +1,7 @@
 //! Where a snapshot goes: to a file, or to where another system looks for it. It is put together beside that, or in the
 //! folder for scratch files where that is far away, and appears with what goes with it.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -97,7 +97,7 @@ impl Place {
         let folder = match self {
             Self::File(path) => return Ok(Draft { place: self, plain: path.clone(), beside: None, _folder: None }),
             Self::Folder { folder, .. } => {
-                fs::create_dir_all(folder).map_err(|error| failed("make", folder, &error))?;
+                store::folder::make(folder).map_err(|error| failed("make", folder, &error))?;
                 folder.as_path()
             }
             Self::Store { .. } => scratch,

@@ -2,7 +2,8 @@
 //!
 //! A folder that is no data directory is looked at as an archive, and so is whatever is at a URL. `--layout` overrules.
 
-use std::ffi::OsString;
+mod location;
+
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,6 @@ use std::sync::Arc;
 use archive::At;
 use archive::object::Wanted;
 use bolt_file::{BoltFile, Fault};
-use clap::builder::{OsStringValueParser, TypedValueParser};
 use etcd_data::container::{Container, ExpandError};
 use etcd_data::data_dir::{Ahead, DataDir, LogPlace};
 use etcd_data::error::kind_of;
@@ -24,9 +24,11 @@ use etcd_data::{Error, Kind, Revision, Source};
 use crate::archive_args::{ArchiveArgs, LayoutArg};
 use crate::archive_point;
 use crate::failure::Failure;
+use crate::heeded::{require_heeded, require_nothing_of_archives, what_is_heeded};
 use crate::opened::Opened;
 use crate::progress::Reading;
 use crate::quoted::Quoted;
+pub use location::{Location, parser};
 
 /// Where the data is.
 #[derive(Debug, Clone, clap::Args)]
@@ -49,51 +51,6 @@ pub struct FileArgs {
     /// A snapshot file (plain, or in gzip, zip, zstd, zlib or lzw), a database file, or a data directory
     #[arg(value_name = "SRC", value_parser = parser())]
     pub src: Location,
-}
-
-/// A place that data can be at.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Location {
-    /// On this machine.
-    Path(PathBuf),
-    /// Elsewhere.
-    Remote(String),
-}
-
-impl Location {
-    /// The kind of store that something is in; nothing if it is on this machine.
-    pub fn scheme(&self) -> Option<&str> {
-        match self {
-            Self::Path(_) => None,
-            Self::Remote(url) => url.split_once("://").map(|(scheme, _)| scheme),
-        }
-    }
-}
-
-/// Reads a SRC.
-pub fn parser() -> impl TypedValueParser<Value = Location> {
-    OsStringValueParser::new().map(Location::from)
-}
-
-impl From<OsString> for Location {
-    fn from(given: OsString) -> Self {
-        match given.to_str().and_then(|text| text.split_once("://")) {
-            Some(("file", path)) => Self::Path(path.into()),
-            Some((scheme, rest)) if !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) => {
-                Self::Remote(format!("{scheme}://{rest}"))
-            }
-            _ => Self::Path(given.into()),
-        }
-    }
-}
-
-impl std::fmt::Display for Location {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Path(path) => path.display().fmt(f),
-            Self::Remote(url) => f.write_str(url),
-        }
-    }
 }
 
 /// What is opened of an archive.
@@ -123,12 +80,40 @@ impl SourceArgs {
             self.require_no_log_place()?;
             return archive_point::open(self, at, part, scratch);
         }
+        require_nothing_of_archives(&self.src, &self.archive)?;
         let at = revision_of_file(at, &self.src)?;
         let source = open_damaged(&self.src, self.src_wal_dir.as_deref(), scratch)?;
         if let Some(DataDir { log_place, log, ahead: Err(error), .. }) = &source.data_dir {
             return Err(log_failure(&source.path, log_place, log.as_ref().err(), error));
         }
         Ok(Opened::of_file(source, at))
+    }
+
+    /// This SRC and `other`, each with only what says something of it: said of both, it may be for either. What is for neither
+    /// is refused.
+    pub fn beside(&self, other: &Location) -> Result<[Self; 2], Failure> {
+        // Where the log of the one is says nothing of the other.
+        let both = [self.clone(), Self { src: other.clone(), src_wal_dir: None, ..self.clone() }];
+        if let [Err(failure), Err(_)] = both.each_ref().map(Self::require_heeded) {
+            return Err(failure);
+        }
+        Ok(both.map(|one| match one.is_archive() {
+            true => {
+                let store = what_is_heeded(&one.src, &one.archive.store);
+                Self { archive: ArchiveArgs { store, ..one.archive }, ..one }
+            }
+            false => {
+                let ArchiveArgs { layout, scratch, .. } = one.archive;
+                Self { archive: ArchiveArgs { layout, scratch, ..ArchiveArgs::default() }, ..one }
+            }
+        }))
+    }
+
+    fn require_heeded(&self) -> Result<(), Failure> {
+        match self.is_archive() {
+            true => require_heeded(&self.src, &self.archive.store),
+            false => require_nothing_of_archives(&self.src, &self.archive),
+        }
     }
 
     /// The folder for what has to be on this machine meanwhile: that of `--scratch`, or else `usual`.
@@ -146,6 +131,7 @@ impl SourceArgs {
         if self.is_archive() {
             return self.open(at);
         }
+        require_nothing_of_archives(&self.src, &self.archive)?;
         let at = revision_of_file(at, &self.src)?;
         let usual = std::env::temp_dir();
         Ok(Opened::of_file(open_damaged(&self.src, self.src_wal_dir.as_deref(), self.scratch_or(&usual)?)?, at))
@@ -184,20 +170,6 @@ impl FileArgs {
     /// Opens it, also if it is a data directory whose log is of no use.
     pub fn open_damaged(&self) -> Result<Opened, Failure> {
         Ok(Opened::of_file(open_damaged(&self.src, None, &std::env::temp_dir())?, None))
-    }
-}
-
-impl Location {
-    /// The path, if it is one.
-    pub fn path(&self) -> Result<&Path, Failure> {
-        match self {
-            Self::Path(path) => Ok(path),
-            Self::Remote(url) => Err(Failure::new(
-                Kind::Unsupported,
-                format!("cannot read {url} as a file: that is done with files and folders of this machine only"),
-            )
-            .hint("`refloat export` writes a point of an archive to a file")),
-        }
     }
 }
 
@@ -351,20 +323,5 @@ pub fn out_of_view(shown: &str, error: &ViewError) -> Failure {
             .hint(format!("`refloat verify {shown}` lists everything that is wrong with it")),
         ViewError::Data(error) => damaged(shown, error),
         error => Failure::because(error.kind(), format!("cannot read {shown}"), error),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn urls_are_told_from_paths() {
-        let location = |text: &str| Location::from(OsString::from(text));
-        assert_eq!(location("file:///var/snap.db"), Location::Path("/var/snap.db".into()));
-        assert_eq!(location("s3://bucket/prefix"), Location::Remote("s3://bucket/prefix".into()));
-        for text in ["snap.db", "./a://b", "C:/x", "://x"] {
-            assert_eq!(location(text), Location::Path(text.into()));
-        }
     }
 }

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use etcd_data::Kind;
 use store::{Encryption, Flavour, Settings};
 
-use crate::archive_args::{StoreArgs, flavour, require_to_heed, sse};
+use crate::archive_args::{StoreArgs, flavour, sse};
 use crate::failure::Failure;
+use crate::heeded::{require_heeded_by_dest, require_of_source};
 use crate::source::{Location, parser};
 
 /// Where something goes, and what reaches that.
@@ -65,6 +66,11 @@ impl TargetArgs {
     pub fn settings(&self, src: &Location, source: &StoreArgs) -> Result<Settings, Failure> {
         self.reach.settings(&self.dest, src, source)
     }
+
+    /// Requires that whatever is said of SRC and of DEST says something there. Nothing is opened for it.
+    pub fn require_sense(&self, src: &Location, source: &StoreArgs) -> Result<(), Failure> {
+        self.reach.require_sense(&self.dest, src, source)
+    }
 }
 
 impl ReachArgs {
@@ -117,14 +123,29 @@ impl ReachArgs {
         self.dest_sse.is_some() || self.dest_sse_key_file.is_some()
     }
 
+    /// What is said of DEST alone.
+    fn said(&self) -> StoreArgs {
+        StoreArgs {
+            endpoint: self.dest_endpoint.clone(),
+            region: self.dest_region.clone(),
+            profile: self.dest_profile.clone(),
+            credentials: self.dest_credentials.clone(),
+            flavour: self.dest_flavour,
+            path_style: self.dest_path_style,
+            conditional_writes: self.dest_conditional_writes,
+            sse: self.dest_sse.clone(),
+            sse_key_file: self.dest_sse_key_file.clone(),
+            storage_class: self.dest_storage_class.clone(),
+            ca_file: self.dest_ca_file.clone(),
+            insecure_skip_tls_verify: self.dest_insecure_skip_tls_verify,
+            ..StoreArgs::default()
+        }
+    }
+
     /// Nothing that was ordered is left out in silence.
-    fn require_sense(&self, dest: &Location, src: &Location, source: &StoreArgs) -> Result<(), Failure> {
-        let said = [
-            ("--dest-sse", self.dest_sse.is_some()),
-            ("--dest-sse-key-file", self.dest_sse_key_file.is_some()),
-            ("--dest-storage-class", self.dest_storage_class.is_some()),
-        ];
-        require_to_heed(dest, &said)?;
+    pub fn require_sense(&self, dest: &Location, src: &Location, source: &StoreArgs) -> Result<(), Failure> {
+        require_heeded_by_dest(dest, &self.said())?;
+        require_of_source(src, source, dest)?;
         // From SRC is only read, so what is said there of writing can be meant for DEST alone.
         let orders = [
             ("sse", source.sse.is_some() && !self.says_how_to_encrypt()),

@@ -190,7 +190,8 @@ fn a_point_is_exported_to_where_other_systems_look_for_it() {
         let folder = tempfile::tempdir().unwrap();
         let there = folder.path().join("backups");
         let output = ["--output", there.to_str().unwrap(), "--for", system, "--container", container];
-        let args = [&["export", archive, "--at", "257", "--node", "n0"], &output[..]].concat();
+        let node = if system == "k3s" { &["--node", "n0"][..] } else { &[] };
+        let args = [&["export", archive, "--at", "257"], node, &output[..]].concat();
         let (dry, code) = refloat(&[&args[..], &["--dry-run"]].concat());
         assert_eq!((&dry["hash"], code), (&Value::Null, 0));
         assert!(!there.exists(), "{system}");
@@ -241,8 +242,9 @@ fn what_lies_beside_a_snapshot_goes_along_to_the_same_system() {
     {
         let (folder, archive) = (tempfile::tempdir().unwrap(), fixtures::path(source));
         let there = folder.path().join("backups");
-        let args = ["export", archive.to_str().unwrap(), "--at", at, "--node", "n", "--for", system];
-        let (told, code) = refloat(&[&args[..], &["--output", there.to_str().unwrap()]].concat());
+        let node = if system == "k3s" { &["--node", "n"][..] } else { &[] };
+        let args = ["export", archive.to_str().unwrap(), "--at", at, "--for", system];
+        let (told, code) = refloat(&[&args[..], node, &["--output", there.to_str().unwrap()]].concat());
         assert_eq!(code, 0, "{system}");
         assert!(read(told["beside"].as_str().unwrap()) == read(beside), "{system}");
         let (checked, code) = refloat(&["verify", there.to_str().unwrap()]);
@@ -254,11 +256,12 @@ fn what_lies_beside_a_snapshot_goes_along_to_the_same_system() {
 fn what_a_system_needs_and_does_not_get_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let there = folder.path().join("backups");
-    let output = ["--output", there.to_str().unwrap(), "--node", "n"];
+    let output = ["--output", there.to_str().unwrap()];
     let lacks = |source: &str, system: &str| {
         let source = fixtures::path(source);
+        let node = if matches!(system, "k3s" | "rke2") { &["--node", "n"][..] } else { &[] };
         let args = ["export", source.to_str().unwrap(), "--dry-run", "--for", system];
-        let (told, code) = refloat(&[&args[..], &output].concat());
+        let (told, code) = refloat(&[&args[..], node, &output].concat());
         assert_eq!((code, &told["beside"]), (0, &Value::Null), "{system}");
         told["lacks"].as_str().map(str::to_owned)
     };

@@ -4,33 +4,33 @@
 
 #[path = "desk/bucket.rs"]
 mod bucket;
+#[path = "desk/founded.rs"]
+mod founded;
 #[path = "desk/running.rs"]
 mod running;
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use archive::about::{ClusterNote, LineageNote};
 use archive::archive::{Archive, Which};
-use archive::header::FORMAT;
-use archive::identity::ClusterUid;
 use archive::name::{FullForm, FullName, Name};
 use archive::object::WriteSettings;
 use archive::publish::Writing;
 use archive::sealing::NoKeys;
-use archive::{Closing, Cluster, Epoch, Header, LineageId, Moment, ObjectKind};
+use archive::{Closing, Epoch, Header, Moment, ObjectKind};
 use bucket::{BUCKET, Bucket};
+use etcd_data::database::RevisionRange;
 use etcd_data::{KeyValue, RevKey, Revision, Tables};
+use founded::found;
 use jiff::Timestamp;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use running::succeed;
-use store::{Key, Put, Store};
+use store::Store;
 use tokio::runtime::Runtime;
 
 /// Keys, a hundred below each prefix.
 const KEYS: i64 = 10_000;
-const PROGRAM: &str = "refloat 0.1.0";
 
 fn moment() -> Timestamp {
     Timestamp::from_second(1_793_491_200).unwrap()
@@ -49,43 +49,12 @@ fn value(number: i64) -> String {
 /// Puts an archive there that is one full of many chunks. Gives its size.
 fn put_archive(store: Arc<dyn Store>) -> u64 {
     let runtime = Runtime::new().unwrap();
-    let cluster = Cluster { name: "prod".into(), id: ClusterUid(7) };
-    let lineage = LineageId::new(moment(), 1);
-    let cluster_note =
-        ClusterNote { format: FORMAT, cluster: cluster.clone(), made: moment(), program: PROGRAM.into() };
-    let lineage_note = LineageNote {
-        format: FORMAT,
-        lineage: lineage.clone(),
-        parent: None,
-        began: moment(),
-        why: "the first".into(),
-        program: PROGRAM.into(),
-    };
-    for (name, json) in [
-        (Name::Cluster, serde_json::to_vec(&cluster_note).unwrap()),
-        (Name::Lineage(lineage.clone()), serde_json::to_vec(&lineage_note).unwrap()),
-    ] {
-        let key = Key::parse(format!("prod/{name}")).unwrap();
-        runtime.block_on(store.put(&key, json.into(), &Put::default())).unwrap();
-    }
+    let (cluster, lineage) = found(&runtime, &*store, moment());
     let archive = Archive::open(store, runtime.handle().clone(), &Which::default(), Arc::new(NoKeys)).unwrap();
     let last = Revision(KEYS + 1);
     let name = FullName { revision: last, time: moment(), form: FullForm::Logical };
-    let header = Header {
-        format: FORMAT,
-        kind: ObjectKind::Full,
-        cluster,
-        lineage: lineage.clone(),
-        epoch: Epoch(1),
-        from: Revision(0),
-        to: last,
-        seen: (moment(), moment()),
-        written: moment(),
-        follows: None,
-        stands_for: None,
-        program: PROGRAM.into(),
-        encryption: None,
-    };
+    let (seen, revisions) = ((moment(), moment()), RevisionRange::up_to(last));
+    let header = Header::original(ObjectKind::Full, cluster, lineage.clone(), Epoch(1), revisions, seen);
     let settings = WriteSettings { chunk_bytes: 64 << 10, ..WriteSettings::full() };
     let scratch = tempfile::tempdir().unwrap();
     let writing = Writing { now: moment(), scratch: scratch.path(), archive_key: None };

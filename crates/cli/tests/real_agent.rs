@@ -2,14 +2,22 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
 
+#[path = "desk/contents.rs"]
+mod contents;
+#[path = "desk/history.rs"]
+mod history;
 #[path = "desk/running.rs"]
 mod running;
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use contents::contents;
+use history::require_one_history;
 use running::{Running, refloat, succeed};
 use serde_json::Value;
 use testkit::{Client, ClusterPlan, Etcd, Member, MemberPorts, Port, Version};
@@ -100,19 +108,20 @@ fn another_clusters_archive_is_refused() {
     one.client().put("a", "of one").unwrap();
     other.client().put("b", "of the other").unwrap();
     succeed(&["backup", text(&archive), "--endpoints", &one.client_url()]);
-    let refused = refloat(&["backup", text(&archive), "--endpoints", &other.client_url()]);
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert_eq!(refused.status.code(), Some(6), "{said}");
-    assert!(said.contains("--replaces") && said.contains("--cluster"), "{said}");
+    let before = contents(&archive);
     let (spool, dir, page) = (folder.path().join("spool"), folder.path().join("standalone"), Port::reserve());
-    let url = other.client_url();
-    let serving = ["--endpoints", &url, "--spool", text(&spool), "--listen", &page.address().to_string()];
-    for command in [vec!["agent", text(&archive)], vec!["standalone", "--archive", text(&archive), "--dir", text(&dir)]]
-    {
-        let refused = refloat(&[&command[..], &serving].concat());
+    let (url, listen) = (other.client_url(), page.address().to_string());
+    let (endpoints, serving) = (["--endpoints", &url], ["--spool", text(&spool), "--listen", &listen]);
+    for command in [
+        vec!["backup", text(&archive)],
+        [&["agent", text(&archive)][..], &serving].concat(),
+        [&["standalone", "--archive", text(&archive), "--dir", text(&dir)][..], &serving].concat(),
+    ] {
+        let refused = refloat(&[&command[..], &endpoints].concat());
         let said = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert_eq!(refused.status.code(), Some(6), "{command:?}: {said}");
         assert!(said.contains("--replaces") && said.contains("--cluster"), "{command:?}: {said}");
+        assert!(contents(&archive) == before, "{command:?} has written to the archive");
     }
     succeed(&["backup", text(&archive), "--endpoints", &other.client_url(), "--cluster", "other"]);
     require_cluster(&archive, "etcd", "a");
@@ -179,8 +188,7 @@ fn whoever_is_killed_another_goes_on() {
     for truth in &truths {
         require(&agents.archive, truth);
     }
-    let points = succeed(&["points", text(&agents.archive)]);
-    assert!(!points.contains("hole"), "{points}");
+    require_one_history(&[text(&agents.archive)]);
 }
 
 /// Who is killed and started again with the same spool knows that the one before is gone. Anybody else has to wait.
@@ -345,6 +353,13 @@ fn asked_as(host: &str, etcd: SocketAddr) -> u16 {
     answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("{answer}"))
 }
 
+/// Whatever in `folder` has `name` in its own name, and which file or folder it is.
+fn called(folder: &Path, name: &str) -> BTreeMap<String, u64> {
+    let all = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
+    let all = all.map(|entry| (entry.file_name().into_string().unwrap(), entry.ino()));
+    all.filter(|(found, _)| found.contains(name)).collect()
+}
+
 /// Everything that somebody tries first.
 #[test]
 fn standalone_is_one_command_and_goes_on_where_it_was() {
@@ -374,8 +389,12 @@ fn standalone_is_one_command_and_goes_on_where_it_was() {
     for (host, expected) in [("127.0.0.1", 200), ("localhost", 200), ("evil.example", 421)] {
         assert_eq!(asked_as(host, ports.client.address()), expected, "a page that lets its name lead here");
     }
+    let before = called(&dir, "etcd");
     let busy = refloat(&["restore", text(&archive), "--data-dir", text(&dir.join("etcd")), "--at", &at, "--replace"]);
-    assert_eq!(busy.status.code(), Some(6), "a data directory in use is not touched");
+    assert_eq!(busy.status.code(), Some(6), "a data directory in use is not replaced");
+    assert_eq!(called(&dir, "etcd"), before, "nor is anything made beside it");
+    client.put("/written", "on").unwrap();
+    running.until_sealed(truth(&client).revision);
     assert!(running.stop().success());
 
     // Back to before the mistake, and what comes then is a history of its own.
@@ -420,6 +439,8 @@ fn a_member_that_silently_has_something_else_is_named() {
         let mut cluster = plan.start(version, &dirs);
         let client = cluster.client();
         client.put("/registry/things/it", "as it was written").unwrap();
+        // A majority that has it may be the two others.
+        assert!(cluster.members[1].client().get("/registry/things/it").unwrap().is_some());
         let third = cluster.members.remove(1).stop();
         err(&third.db(), "as it was written", "as it was wrotten");
         cluster.members.push(third.start());

@@ -8,15 +8,12 @@ mod running;
 mod truth;
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 use running::{Running, succeed};
 use serde_json::Value;
 use testkit::{Cluster, ClusterPlan, Etcd, Member, Port, Version};
 use truth::truth;
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -104,29 +101,11 @@ fn leader(cluster: &Cluster) -> (u64, String) {
     (leader, listed.into_iter().find(|member| member.id == leader).unwrap().name)
 }
 
-/// Makes most of what each member has on disk unused. Gives how large that is.
-fn waste(cluster: &Cluster) -> i64 {
-    let client = cluster.client();
-    for _ in 0..40 {
-        client.put("a", vec![b'x'; 500_000]).unwrap();
-    }
-    client.compact(client.status().unwrap().revision).unwrap();
-    // Each member compacts by itself, and finds out how much is free when it writes the next time.
-    let deadline = Instant::now() + PATIENCE;
-    for member in &cluster.members {
-        while member.client().status().is_ok_and(|status| status.db_size_in_use * 4 > status.db_size) {
-            assert!(Instant::now() < deadline, "it does not compact");
-            client.put("b", "1").unwrap();
-        }
-    }
-    client.status().unwrap().db_size
-}
-
 #[test]
 fn members_that_waste_space_are_defragmented_one_by_one_and_not_while_one_is_away() {
     let folder = tempfile::tempdir().unwrap();
     let mut cluster = three(Version::V36, folder.path());
-    let before = waste(&cluster);
+    let before = cluster.waste();
     let (endpoints, (leader, name)) = (endpoints(&cluster.members), leader(&cluster));
     let is_follower = |etcd: &Etcd| etcd.client().status().unwrap().member_id != leader;
     let follower = cluster.members.iter().position(is_follower).unwrap();

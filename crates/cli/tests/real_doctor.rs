@@ -268,19 +268,7 @@ fn certificates_that_ran_out_or_are_not_believed_are_told() {
         ours.sign_expired(&["client"]).write(folder.path(), "old");
         let secured = Port::reserve();
         let url = format!("https://{}", secured.address());
-        let start = || {
-            let member = Member::new(version, path("data")).without_fsync();
-            let urls = format!("{},{url}", member.client_url());
-            let flags = [
-                format!("--listen-client-urls={urls}"),
-                format!("--advertise-client-urls={url}"),
-                format!("--cert-file={}", path("server.crt").display()),
-                format!("--key-file={}", path("server.key").display()),
-                format!("--trusted-ca-file={}", path("ca.pem").display()),
-                "--client-cert-auth=true".to_owned(),
-            ];
-            flags.into_iter().fold(member, |member, flag| member.flag(flag)).start()
-        };
+        let start = || Member::new(version, path("data")).without_fsync().certified(&url, folder.path()).start();
         let etcd = start();
         let with = |ca: &str, name: &str| {
             let [ca, cert, key] = [ca, &format!("{name}.crt"), &format!("{name}.key")].map(path);

@@ -2,8 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
 
+#[path = "desk/bucket.rs"]
+mod bucket;
 #[path = "desk/own_archive.rs"]
 mod own_archive;
+#[path = "desk/running.rs"]
+mod running;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,9 +15,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use bucket::{BUCKET, Bucket};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use running::succeed;
 use serde_json::Value;
 use tempfile::TempDir;
-use testkit::{Etcd, Version, fixtures};
+use testkit::{Etcd, Version, fixtures, on_a_small_disk};
 
 /// A folder with an archive of ours, and one for sandboxes.
 struct Desk {
@@ -129,8 +137,8 @@ fn what_is_no_archive_of_ours_is_drilled_and_nothing_is_recorded() {
 
 #[test]
 fn damage_is_gone_around_and_what_it_costs_is_told() {
-    let desk = Desk::new();
-    let delta = find(&desk.own(), "00000000000000000011-00000000000000000020.delta");
+    let (desk, name) = (Desk::new(), "00000000000000000011-00000000000000000020.delta");
+    let delta = find(&desk.own(), name);
     let mut bytes = fs::read(&delta).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle..middle + 16].iter_mut().for_each(|byte| *byte ^= 0xff);
@@ -139,6 +147,15 @@ fn damage_is_gone_around_and_what_it_costs_is_told() {
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((output.status.code(), &told["revision"]), (Some(1), &10.into()), "{output:?}");
     desk.require_clean();
+
+    let said = String::from_utf8_lossy(&output.stderr);
+    let (useless, lost) = (format!("{name} is of no use: "), " to 10 can be restored");
+    assert!(said.contains(&useless), "{said}");
+    assert!(said.contains("later changes are in the archive, but ") && said.contains(lost), "{said}");
+    let tells = |field: &str, what: &str| {
+        told["plan"][field].as_array().unwrap().iter().any(|told| told.as_str().unwrap().contains(what))
+    };
+    assert!(tells("set_aside", name) && tells("notes", &useless) && tells("notes", lost), "{told:#}");
 }
 
 #[test]
@@ -185,19 +202,32 @@ fn an_etcd_that_does_not_start_or_does_not_agree_is_told_and_recorded_nowhere() 
 
 #[test]
 fn a_folder_without_room_is_refused_before_anything_is_fetched() {
-    let desk = Desk::new();
-    let mount = "mount -t tmpfs -o size=20m refloat \"$1\" && shift && exec \"$@\"";
-    let drill = desk.command(&desk.own(), &Version::V36.etcd());
-    let output = Command::new("unshare")
-        .args(["--user", "--map-root-user", "--mount", "sh", "-c", mount, "sh"])
-        .arg(desk.scratch())
-        .arg(drill.get_program())
-        .args(drill.get_args())
-        .output()
-        .expect("unshare, of util-linux, is there: apt-get install util-linux");
-    let said = String::from_utf8_lossy(&output.stderr);
+    let Some(disk) = on_a_small_disk("a_folder_without_room_is_refused_before_anything_is_fetched", 20) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (bucket, etcd) = (Bucket::new(folder.path()), Etcd::start(Version::V36, folder.path().join("etcd")));
+    // Nothing makes it shorter.
+    let (mut random, mut value) = (StdRng::seed_from_u64(1), vec![0_u8; 200_000]);
+    for at in 0..40 {
+        random.fill(&mut value[..]);
+        etcd.client().put(at.to_string(), &value).unwrap();
+    }
+    let (size, url, reached) = (40 * 200_000, etcd.client_url(), bucket.reached());
+    let reached: Vec<&str> = reached.iter().map(String::as_str).collect();
+    succeed(&[&["backup", BUCKET, "--endpoints", &url][..], &reached].concat());
+
+    let before = bucket.fetched();
+    let mut drill = Command::new(env!("CARGO_BIN_EXE_refloat"));
+    drill.args(["drill", BUCKET]).args(&reached).arg("--etcd").arg(Version::V36.etcd()).arg("--scratch").arg(&disk);
+    let output = drill.stdin(Stdio::null()).output().unwrap();
+    let (said, fetched) = (String::from_utf8_lossy(&output.stderr), bucket.fetched() - before);
     assert_eq!(output.status.code(), Some(7), "{said}");
     assert!(said.contains("are needed") && said.contains("--scratch names another folder"), "{said}");
+    assert!(fetched < size / 8, "{fetched} of {size} bytes were fetched");
+    assert_eq!(fs::read_dir(&disk).unwrap().count(), 0, "something is left");
+
+    // Whoever reads all of it fetches all of it, and is counted.
+    succeed(&[&["hashkv", BUCKET][..], &reached].concat());
+    assert!(bucket.fetched() - before > size, "{} of {size} bytes were fetched", bucket.fetched() - before);
 }
 
 #[test]

@@ -5,34 +5,13 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use testkit::{Golden, Version};
+use testkit::{Golden, Version, on_a_small_disk};
 
-/// Where the disk is mounted, in the process that has it.
-const MOUNTED: &str = "REFLOAT_TEST_MOUNTED";
 /// What is allocated for a log before anything is written to it.
 const LOG_BYTES: u64 = 64_000_000;
-
-/// The place to test, or nothing if the test was run elsewhere.
-#[track_caller]
-fn on_a_small_disk(test: &str) -> Option<PathBuf> {
-    if let Some(place) = std::env::var_os(MOUNTED) {
-        return Some(place.into());
-    }
-    let place = tempfile::tempdir().unwrap();
-    let mount = "mount -t tmpfs -o size=4m refloat \"$REFLOAT_TEST_MOUNTED\" && exec \"$0\" --exact \"$1\"";
-    let status = Command::new("unshare")
-        .args(["--user", "--map-root-user", "--mount", "sh", "-c", mount])
-        .arg(std::env::current_exe().unwrap())
-        .arg(test)
-        .env(MOUNTED, place.path())
-        .status()
-        .expect("unshare, of util-linux, is there: apt-get install util-linux");
-    assert!(status.success(), "{test}, run on a disk of its own: {status} (are user namespaces allowed?)");
-    None
-}
 
 /// Each command that builds something, the option that says where, and what of it is the database.
 const BUILDERS: [(&str, &str, &str); 3] =
@@ -78,7 +57,7 @@ fn finds_no_room(disk: &Path, source: &Path, (command, option, database): (&str,
 
 #[test]
 fn a_disk_without_room_is_told_and_left_as_it_was() {
-    let Some(disk) = on_a_small_disk("a_disk_without_room_is_told_and_left_as_it_was") else { return };
+    let Some(disk) = on_a_small_disk("a_disk_without_room_is_told_and_left_as_it_was", 4) else { return };
     let golden = Golden::get(Version::V36, "large");
     let source = golden.db();
     let before = (fs::read(&source).unwrap(), fs::metadata(&source).unwrap().modified().unwrap());

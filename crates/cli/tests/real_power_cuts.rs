@@ -5,15 +5,18 @@
 
 #[path = "desk/own_archive.rs"]
 mod own_archive;
+#[path = "desk/running.rs"]
+mod running;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use rand::rngs::StdRng;
 use rand::{RngCore, SeedableRng};
+use running::Running;
 use tempfile::TempDir;
-use testkit::power_cut::{Traced, traced};
-use testkit::{Member, Version};
+use testkit::power_cut::{Traced, traced, tracing};
+use testkit::{Member, Port, Version};
 
 /// A folder in which everything happens.
 struct Desk {
@@ -120,4 +123,45 @@ fn a_file_that_is_made_of_a_point_is_on_the_disk_before_it_has_its_name() {
     let snapshot = desk.path("here/snapshot.db");
     require_published(&desk.require_safe("here", &["export", &archive, "--output", &snapshot]), "here/snapshot.db");
     require_file(&snapshot);
+}
+
+/// With its first change in it, the folder that one command made for its archive is there to stay, and so are those above it.
+#[test]
+fn the_folder_that_is_made_for_an_archive_is_on_the_disk_before_anything_in_it_has_a_name() {
+    let desk = Desk::new();
+    let etcd = Member::new(Version::V36, desk.path("etcd")).without_fsync().start();
+    etcd.client().put("key", "value").unwrap();
+    fs::create_dir(desk.root.join("here")).unwrap();
+    let (dir, spool, trace, page) =
+        (desk.path("here/deep/down"), desk.path("spool"), desk.root.join("trace"), Port::reserve());
+    let (url, listen) = (etcd.client_url(), page.address().to_string());
+    let args =
+        ["standalone", "--dir", &dir, "--spool", &spool, "--endpoints", &url, "--listen", &listen, "--no-upkeep"];
+    let mut command = tracing(env!("CARGO_BIN_EXE_refloat"), &args, &trace);
+    let mut running = Running::spawn(&mut command, page.address(), &desk.root.join("log"));
+    running.until_sealed(etcd.client().status().unwrap().revision);
+    assert!(running.stop().success());
+
+    let traced = Traced::of_stopped(&trace, &desk.root.join("here"));
+    require_published(&traced, "here/deep/down/archive/etcd/cluster.json");
+    // An empty file that nobody misses.
+    let lock = Path::new(&dir).join("lock");
+    let early: Vec<_> = traced.too_early.iter().filter(|(path, _)| *path != lock).collect();
+    assert!(early.is_empty(), "it was relied on too early: {early:#?}");
+    assert_eq!(traced.lost(), [&lock], "a power cut takes more than a lock back");
+}
+
+/// Likewise those in which another system's snapshots are to be.
+#[test]
+fn the_folders_that_are_made_for_another_systems_snapshot_are_on_the_disk() {
+    let desk = Desk::new();
+    let archive = desk.path("archive");
+    own_archive::put(Path::new(&archive));
+    fs::create_dir(desk.root.join("here")).unwrap();
+    let to = desk.path("here/deep/down");
+    for container in ["none", "gzip"] {
+        let args = ["export", &archive, "--for", "etcdbrctl", "--container", container, "--output", &to];
+        let traced = desk.require_safe("here", &args);
+        assert!(traced.published.iter().any(|path| path.starts_with(&to)), "{:#?}", traced.published);
+    }
 }

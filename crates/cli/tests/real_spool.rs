@@ -5,6 +5,8 @@
 
 #[path = "desk/bucket.rs"]
 mod bucket;
+#[path = "desk/history.rs"]
+mod history;
 #[path = "desk/running.rs"]
 mod running;
 #[path = "desk/truth.rs"]
@@ -15,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use bucket::{BUCKET, Bucket};
+use history::require_one_history;
 use rand::rngs::StdRng;
 use rand::{RngCore, SeedableRng};
 use running::Running;
@@ -48,10 +51,33 @@ impl World {
     fn agent(&self, more: &[&str]) -> Running {
         let (url, spools, page) = (self.etcd.client_url(), self.spools(), Port::reserve());
         let args = ["agent", BUCKET, "--endpoints", &url, "--spool", spools.to_str().unwrap(), "--takeover", "2s"];
-        let args = args.into_iter().chain(more.iter().copied()).map(str::to_owned).chain(self.bucket.reached());
+        let args = args.into_iter().chain(["--seal-after", "100ms"]).chain(more.iter().copied());
+        let args = args.map(str::to_owned).chain(self.bucket.reached());
         let args: Vec<String> = args.collect();
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         Running::start(&args, page.address(), &self.folder.path().join("agent.log"))
+    }
+
+    /// An agent that has sealed the full that it begins with, and a delta behind that: what it goes on from.
+    fn followed(&self) -> Followed {
+        let mut agent = self.agent(&[]);
+        let mut hashes = self.write(3);
+        agent.until_sealed(hashes[2].0);
+        hashes.extend(self.write(2));
+        let lineage = agent.until_sealed(hashes[4].0)["recoverable"]["lineage"].clone();
+        Followed { agent, hashes, lineage }
+    }
+
+    /// Brings the store back, and requires that the archive has all of `before` then, and what is written from now on. Gives
+    /// the lineage that this is of.
+    fn require_when_back(&self, mut agent: Running, before: &[(i64, u32)]) -> Value {
+        self.bucket.is_away(false);
+        let after = self.write(2);
+        let lineage = agent.until_sealed(after[1].0)["recoverable"]["lineage"].clone();
+        // That it was compacted is known from the next seal on.
+        self.require(&[before, &after[1..]].concat());
+        assert!(agent.stop().success());
+        lineage
     }
 
     /// Puts some, and gives the hash at each revision.
@@ -69,6 +95,13 @@ impl World {
         for (revision, hash) in hashes {
             assert_eq!(self.bucket.hash_at(*revision), *hash, "revision {revision}");
         }
+    }
+
+    /// Requires that nothing is missing, and that no other history was begun.
+    fn require_one_history(&self) {
+        let reached = self.bucket.reached();
+        let archive: Vec<&str> = [BUCKET].into_iter().chain(reached.iter().map(String::as_str)).collect();
+        require_one_history(&archive);
     }
 
     /// Waits until everything up to `last` is sealed on this machine.
@@ -96,14 +129,21 @@ impl World {
     }
 }
 
+/// What was sealed while all was well.
+struct Followed {
+    agent: Running,
+    hashes: Vec<(i64, u32)>,
+    lineage: Value,
+}
+
 /// Sealed while the store was away, then the agent died, and etcd has compacted it away: nobody but the spool has it.
 #[test]
 fn what_a_killed_agent_has_sealed_the_next_one_delivers() {
     for version in Version::ALL {
         let world = World::new(version);
-        let mut agent = world.agent(&["--seal-after", "100ms"]);
+        let mut agent = world.agent(&[]);
         let before = world.write(3);
-        agent.until_sealed(before[2].0);
+        let lineage = agent.until_sealed(before[2].0)["recoverable"]["lineage"].clone();
 
         world.bucket.is_away(true);
         let hashes = world.write(10);
@@ -113,14 +153,9 @@ fn what_a_killed_agent_has_sealed_the_next_one_delivers() {
         world.client().compact(last).unwrap();
 
         // The next one begins before the store is back.
-        let mut agent = world.agent(&["--seal-after", "100ms"]);
+        let mut agent = world.agent(&[]);
         agent.until("it waits for the store", |status| status["capture"]["state"] == "waiting_for_store");
-        world.bucket.is_away(false);
-        let after = world.write(2);
-        agent.until_sealed(after[1].0);
-        // That it was compacted is known from the next seal on.
-        world.require(&[&before[..], &hashes, &after[1..]].concat());
-        assert!(agent.stop().success());
+        assert_eq!(world.require_when_back(agent, &[&before[..], &hashes].concat()), lineage, "{version}");
         assert_eq!(world.waiting(), [] as [PathBuf; 0]);
     }
 }
@@ -130,12 +165,7 @@ fn what_a_killed_agent_has_sealed_the_next_one_delivers() {
 fn an_agent_that_starts_while_the_store_is_away_captures_on_and_there_is_no_hole() {
     for (version, undelivered) in [(Version::V34, 0), (Version::V35, 5), (Version::V36, 0), (Version::V37, 5)] {
         let world = World::new(version);
-        let mut agent = world.agent(&["--seal-after", "100ms"]);
-        let mut before = world.write(3);
-        agent.until_sealed(before[2].0);
-        // It begins with a full. What it goes on from is a delta.
-        before.extend(world.write(2));
-        let lineage = agent.until_sealed(before[4].0)["recoverable"]["lineage"].clone();
+        let Followed { mut agent, hashes: before, lineage } = world.followed();
 
         world.bucket.is_away(true);
         let waiting = world.write(undelivered);
@@ -144,7 +174,7 @@ fn an_agent_that_starts_while_the_store_is_away_captures_on_and_there_is_no_hole
         }
         agent.kill();
 
-        let mut agent = world.agent(&["--seal-after", "100ms"]);
+        let mut agent = world.agent(&[]);
         let mut hashes = Vec::new();
         for _ in 0..2 {
             let some = world.write(10);
@@ -178,26 +208,16 @@ fn where_etcd_has_overtaken_the_spool_that_is_told_and_a_full_is_taken_when_the_
     for version in [Version::V35, Version::V36] {
         let world = World::new(version);
         world.client().put("lives on", "1").unwrap();
-        let mut agent = world.agent(&["--seal-after", "100ms"]);
-        let mut before = world.write(3);
-        agent.until_sealed(before[2].0);
-        // It begins with a full. What the spool ends with is a delta.
-        before.extend(world.write(2));
-        agent.until_sealed(before[4].0);
+        let Followed { agent, hashes: before, lineage } = world.followed();
         agent.kill();
 
         world.bucket.is_away(true);
         let untold = world.write(10);
         world.client().compact(untold[9].0).unwrap();
-        let mut agent = world.agent(&["--seal-after", "100ms"]);
+        let mut agent = world.agent(&[]);
         agent.until("it tells why it waits", |status| is_why_nothing_is_captured(status, "compacted away"));
         assert_eq!(world.waiting(), [] as [PathBuf; 0]);
-
-        world.bucket.is_away(false);
-        let after = world.write(2);
-        agent.until_sealed(after[1].0);
-        world.require(&[&before[..], &after[1..]].concat());
-        assert!(agent.stop().success());
+        assert_ne!(world.require_when_back(agent, &before), lineage, "{version}: a chain begins anew");
     }
 }
 
@@ -206,31 +226,33 @@ fn where_etcd_has_overtaken_the_spool_that_is_told_and_a_full_is_taken_when_the_
 fn where_nothing_was_delivered_since_the_full_nothing_is_captured_before_the_store_is_back() {
     let world = World::new(Version::V36);
     let before = world.write(3);
-    let mut agent = world.agent(&["--seal-after", "100ms"]);
-    agent.until_sealed(before[2].0);
+    let mut agent = world.agent(&[]);
+    let lineage = agent.until_sealed(before[2].0)["recoverable"]["lineage"].clone();
     agent.kill();
 
     world.bucket.is_away(true);
     let untold = world.write(10);
-    let mut agent = world.agent(&["--seal-after", "100ms"]);
+    let mut agent = world.agent(&[]);
     agent.until("it waits for the store", |status| status["capture"]["state"] == "waiting_for_store");
+    // One elsewhere that begins later, and knows where to go on, has captured as much by then.
+    let elsewhere = World::new(Version::V36);
+    let Followed { agent: other, .. } = elsewhere.followed();
+    other.kill();
+    elsewhere.bucket.is_away(true);
+    let told = elsewhere.write(10);
+    let mut other = elsewhere.agent(&[]);
+    elsewhere.until_spooled(&mut other, told[9].0);
+    assert_eq!(world.waiting(), [] as [PathBuf; 0]);
+
     world.client().compact(untold[9].0).unwrap();
-    world.bucket.is_away(false);
-    let after = world.write(2);
-    agent.until_sealed(after[1].0);
-    world.require(&[&before[..], &after[1..]].concat());
-    assert!(agent.stop().success());
+    assert_ne!(world.require_when_back(agent, &before), lineage, "a chain begins anew");
 }
 
 /// The cluster has become another while nobody looked, and the archive is not there to be compared with.
 #[test]
 fn where_the_spool_is_of_another_cluster_that_is_told_and_a_full_is_taken_when_the_store_is_back() {
     let world = World::new(Version::V36);
-    let mut agent = world.agent(&["--seal-after", "100ms"]);
-    let mut before = world.write(3);
-    agent.until_sealed(before[2].0);
-    before.extend(world.write(2));
-    let lineage = agent.until_sealed(before[4].0)["recoverable"]["lineage"].clone();
+    let Followed { agent, lineage, .. } = world.followed();
     agent.kill();
 
     world.bucket.is_away(true);
@@ -239,7 +261,7 @@ fn where_the_spool_is_of_another_cluster_that_is_told_and_a_full_is_taken_when_t
     fs::remove_dir_all(member.data_dir()).unwrap();
     let world = World { folder, bucket, etcd: member.start() };
     world.write(2);
-    let mut agent = world.agent(&["--seal-after", "100ms"]);
+    let mut agent = world.agent(&[]);
     agent.until("it tells why it waits", |status| is_why_nothing_is_captured(status, "restored, or replaced"));
     assert_eq!(world.waiting(), [] as [PathBuf; 0]);
 
@@ -255,28 +277,43 @@ fn where_the_spool_is_of_another_cluster_that_is_told_and_a_full_is_taken_when_t
     assert!(agent.stop().success());
 }
 
+/// What comes before it nobody but the spool has any more, and that is delivered.
 #[test]
 fn what_is_damaged_in_the_spool_is_thrown_away_and_etcd_tells_it_again() {
-    let world = World::new(Version::V36);
-    let mut agent = world.agent(&["--seal-after", "100ms"]);
-    let before = world.write(3);
-    agent.until_sealed(before[2].0);
+    for is_its_head in [true, false] {
+        let world = World::new(Version::V36);
+        let Followed { mut agent, hashes: before, lineage } = world.followed();
 
-    world.bucket.is_away(true);
-    let hashes = world.write(10);
-    agent.until("something is in the spool", |_| !world.waiting().is_empty());
-    agent.kill();
-    let damaged = world.waiting().remove(0);
-    let mut bytes = fs::read(&damaged).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 1;
-    fs::write(&damaged, bytes).unwrap();
+        world.bucket.is_away(true);
+        let waiting = world.write(5);
+        world.until_spooled(&mut agent, waiting[4].0);
+        let client = world.client();
+        client.compact(waiting[4].0).unwrap();
+        // That it was compacted is known from the next seal on.
+        let known = client.put("known", "1").unwrap();
+        world.until_spooled(&mut agent, known);
+        let mut value = vec![0; 64 << 10];
+        StdRng::seed_from_u64(5).fill_bytes(&mut value);
+        client.put("large", value).unwrap();
+        let told_again = [truth(&client)];
+        world.until_spooled(&mut agent, told_again[0].0);
+        agent.kill();
 
-    world.bucket.is_away(false);
-    let mut agent = world.agent(&["--seal-after", "100ms"]);
-    agent.until_sealed(hashes[9].0);
-    world.require(&hashes);
-    assert!(agent.stop().success());
+        let damaged = world.waiting().pop().unwrap();
+        let mut bytes = fs::read(&damaged).unwrap();
+        let at = if is_its_head { 20 } else { bytes.len() / 2 };
+        bytes[at] ^= 1;
+        fs::write(&damaged, bytes).unwrap();
+
+        world.bucket.is_away(false);
+        let mut agent = world.agent(&[]);
+        let status = agent.until_sealed(told_again[0].0);
+        assert_eq!(status["recoverable"]["lineage"], lineage, "its head {is_its_head}: the history goes on");
+        assert_eq!(world.waiting(), [] as [PathBuf; 0]);
+        world.require(&[&before[..], &waiting, &told_again].concat());
+        world.require_one_history();
+        assert!(agent.stop().success());
+    }
 }
 
 #[test]
@@ -284,7 +321,7 @@ fn a_spool_that_is_full_takes_no_more_until_there_is_room() {
     const LIMIT: u64 = 64 << 10;
     const LARGE: usize = 16 << 10;
     let world = World::new(Version::V35);
-    let mut agent = world.agent(&["--seal-after", "100ms", "--spool-limit", &LIMIT.to_string()]);
+    let mut agent = world.agent(&["--spool-limit", &LIMIT.to_string()]);
     let before = world.write(1);
     agent.until_sealed(before[0].0);
 
@@ -328,7 +365,7 @@ fn a_spool_whose_disk_is_full_loses_nothing() {
     command.arg("--spool").arg(spools.join("of-agent")).args(world.bucket.reached());
     let mut agent = Running::begin(&mut command, page.address(), &world.folder.path().join("agent.log"));
     let before = world.write(3);
-    agent.until_sealed(before[2].0);
+    let lineage = agent.until_sealed(before[2].0)["recoverable"]["lineage"].clone();
 
     world.bucket.is_away(true);
     let (client, mut random) = (world.client(), StdRng::seed_from_u64(9));
@@ -343,7 +380,9 @@ fn a_spool_whose_disk_is_full_loses_nothing() {
 
     world.bucket.is_away(false);
     let after = world.write(2);
-    agent.until_sealed(after[1].0);
+    let status = agent.until_sealed(after[1].0);
+    assert_eq!(status["recoverable"]["lineage"], lineage, "the history goes on");
     world.require(&[&before[..], &hashes, &after].concat());
+    world.require_one_history();
     assert!(agent.stop().success());
 }

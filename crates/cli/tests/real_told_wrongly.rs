@@ -3,12 +3,13 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
 
+#[path = "desk/contents.rs"]
+mod contents;
 #[path = "desk/running.rs"]
 mod running;
 #[path = "desk/users.rs"]
 mod users;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -16,6 +17,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use contents::contents;
 use running::{Running, refloat, succeed};
 use tempfile::TempDir;
 use testkit::{Authority, Client, Etcd, Member, MemberPorts, Port, Version};
@@ -112,17 +114,8 @@ fn where_somebody_else_is() {
 
 /// A member that serves TLS too, at `port`; its certificate is the file `server.crt`.
 fn secured(desk: &Desk, port: &Port) -> Member {
-    let url = format!("https://{}", port.address());
     let member = Member::new(Version::V36, desk.path("etcd")).without_fsync();
-    let flags = [
-        format!("--listen-client-urls={},{url}", member.client_url()),
-        format!("--advertise-client-urls={url}"),
-        format!("--cert-file={}", desk.path("server.crt").display()),
-        format!("--key-file={}", desk.path("server.key").display()),
-        format!("--trusted-ca-file={}", desk.path("ca.pem").display()),
-        "--client-cert-auth=true".to_owned(),
-    ];
-    flags.into_iter().fold(member, Member::flag)
+    member.certified(&format!("https://{}", port.address()), desk.folder.path())
 }
 
 #[test]
@@ -226,22 +219,6 @@ fn where_another_has_the_port() {
     let args = ["agent", text(&desk.archive), "--listen", &listen, "--spool", text(&spool)];
     require_ended(&args, 6, &format!("cannot listen on {listen}"), "--listen names another address");
     assert!(!spool.exists());
-}
-
-/// Every file below `folder` but what a store keeps for itself, with what is in it.
-fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(next) = folders.pop() {
-        for entry in fs::read_dir(next).unwrap().map(Result::unwrap) {
-            match entry.file_type().unwrap().is_dir() {
-                true if entry.file_name() == ".refloat" => {}
-                true => folders.push(entry.path()),
-                false => drop(found.insert(entry.path(), fs::read(entry.path()).unwrap())),
-            }
-        }
-    }
-    found
 }
 
 /// The archive at the desk, of an etcd that has nothing in common with any other.

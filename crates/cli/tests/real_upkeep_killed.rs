@@ -3,13 +3,7 @@
 //!
 //! `SEED` says which moments are drawn.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "these are tests"
-)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
 
 #[path = "desk/running.rs"]
 mod running;

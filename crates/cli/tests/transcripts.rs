@@ -186,7 +186,7 @@ fn put_archives(desk: &Path) {
         ("k3s", "k3s/node-a/server/db"),
         ("openshift", "openshift"),
     ] {
-        copy(&fixtures::path(fixture), &desk.join(name));
+        fixtures::copy_folder(&fixtures::path(fixture), &desk.join(name));
     }
     fs::write(desk.join("snap.db"), fs::read(fixtures::path("openshift/snapshot_2026-11-21_013642.db")).unwrap())
         .unwrap();
@@ -238,17 +238,6 @@ fn put_lockboxes(desk: &Path) {
     for (name, text) in [("one", "2a".repeat(32)), ("other", "2b".repeat(32)), ("words", "correct horse".into())] {
         fs::write(desk.join(name), text).unwrap();
         fs::set_permissions(desk.join(name), fs::Permissions::from_mode(0o600)).unwrap();
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
-        let (from, to) = (entry.path(), to.join(entry.file_name()));
-        match from.is_dir() {
-            true => copy(&from, &to),
-            false => assert!(fs::copy(from, to).is_ok()),
-        }
     }
 }
 

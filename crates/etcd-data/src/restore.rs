@@ -9,6 +9,7 @@
 //! - `rebuild`, `new_tables`, `member_dir`: the database, and what lies beside it
 //! - `proof`: reading it back
 //! - `staging`, `publish`, [`record`]: where it is built, how it gets its name, what it remembers of that
+//! - `owner`: whose it is
 //! - [`disk`]: every step that changes the file system
 
 pub(crate) mod build;
@@ -19,6 +20,7 @@ mod member_dir;
 pub(crate) mod new_file;
 mod new_tables;
 pub mod options;
+mod owner;
 pub mod plan;
 pub mod progress;
 pub(crate) mod proof;
@@ -33,9 +35,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use self::build::{Built, build, no_space_for};
-use self::destination::{Destination, Existing, Unit, WalPlace};
+use self::destination::{Destination, Existing, Unit, WalPlace, require_stopped};
 use self::disk::{Disk, RealDisk};
 use self::member_dir::sync_dir;
+use self::owner::OwnedDisk;
 use self::publish::{publish, settle};
 use self::staging::{Staging, folder_for};
 use crate::database::Database;
@@ -45,6 +48,7 @@ use crate::tables::LeaseId;
 
 pub use self::error::{PlanError, RestoreError};
 pub use self::options::Options;
+pub use self::owner::Owner;
 pub use self::plan::Plan;
 pub use self::progress::{Progress, Step};
 
@@ -68,6 +72,8 @@ pub struct Restored {
     pub kept_wal: Option<PathBuf>,
     /// Leases that live keys name and the source has no record of, and how many keys do.
     pub missing_leases: BTreeMap<LeaseId, u64>,
+    /// Whose that is what was there before, if the system did not let what was built be made theirs.
+    pub not_given_to: Option<Owner>,
 }
 
 /// Settles what runs that died left of their work on `data_dir`: what they had begun to replace is there again, and
@@ -91,9 +97,9 @@ pub(crate) fn restore_on(
     let site = Site::open(disk, plan)?;
     let published = build_and_publish(disk, source, plan, &site, progress);
     let settled = site.close(disk, plan);
-    let built = published.map_err(|error| no_space_for(error, disk, source, plan))?;
+    let (built, not_given_to) = published.map_err(|error| no_space_for(error, disk, source, plan))?;
     settled?;
-    Ok(report(plan, built))
+    Ok(report(plan, built, not_given_to))
 }
 
 fn build_and_publish(
@@ -102,12 +108,15 @@ fn build_and_publish(
     plan: &Plan,
     site: &Site,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Built, RestoreError> {
+) -> Result<(Built, Option<Owner>), RestoreError> {
     require_unchanged(plan)?;
+    let owned = OwnedDisk::new(disk, Owner::of_replaced(&plan.destination)?);
     let new_wal = site.new_wal.as_deref();
-    let built = build(disk, source, plan, &site.new, new_wal, progress)?;
+    let built = build(&owned, source, plan, &site.new, new_wal, progress)?;
+    // An etcd may have been started meanwhile on what is replaced.
+    require_stopped(&plan.destination.member())?;
     publish(disk, &plan.destination, &site.new, new_wal)?;
-    Ok(built)
+    Ok((built, owned.refused()))
 }
 
 /// Where a plan is carried out, until it is published.
@@ -205,7 +214,7 @@ fn require_unchanged(plan: &Plan) -> Result<(), RestoreError> {
     if found == *planned { Ok(()) } else { Err(RestoreError::Changed { path: planned.data_dir.clone() }) }
 }
 
-fn report(plan: &Plan, built: Built) -> Restored {
+fn report(plan: &Plan, built: Built, not_given_to: Option<Owner>) -> Restored {
     let destination = &plan.destination;
     let kept_wal = match &destination.wal {
         WalPlace::Elsewhere { dir, kept: Some(kept) } => Some(dir.with_file_name(kept)),
@@ -220,6 +229,7 @@ fn report(plan: &Plan, built: Built) -> Restored {
         kept: destination.kept.as_ref().map(|kept| destination.target().with_file_name(kept)),
         kept_wal,
         missing_leases: built.missing_leases,
+        not_given_to,
     }
 }
 

@@ -148,7 +148,11 @@ fn members_users_and_permissions_give_what_etcd_makes_of_them() {
         let ours = check(version, |client| {
             client.put("before", "").unwrap();
             let learner = client.learner_add("http://127.0.0.1:1").unwrap();
+            // Etcd drops a change of members that comes before raft is done with the one before, and then never answers. A put
+            // is answered after that.
+            client.put("between", "").unwrap();
             client.member_remove(learner).unwrap();
+            client.put("between", "").unwrap();
             client.learner_add("http://127.0.0.1:2").unwrap();
             administer(&client);
             let user = client.log_in("someone", "secret").unwrap();

@@ -1,8 +1,12 @@
 //! How members are reached: TLS, who we are, and how long we wait.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::spawn_blocking;
+
+use crate::fault::Fault;
 use crate::tls::Tls;
 
 /// What is the same for all members of a cluster.
@@ -17,11 +21,14 @@ pub struct Access {
 }
 
 /// A user of etcd and the password, which is shown nowhere.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Login {
     user: String,
-    password: String,
+    password: Arc<Read>,
 }
+
+/// Gives the password as it is now, or says why there is none.
+type Read = dyn Fn() -> Result<String, String> + Send + Sync;
 
 /// How long is waited for what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +46,14 @@ pub struct Deadlines {
 impl Login {
     /// The user `user` with `password`.
     pub fn new(user: impl Into<String>, password: impl Into<String>) -> Self {
-        Self { user: user.into(), password: password.into() }
+        let password: String = password.into();
+        Self::reading(user, move || Ok(password.clone()))
+    }
+
+    /// The user `user` with the password that `read` gives, which is asked each time somebody logs in, and may block: a
+    /// password that is changed where it is kept is the one that is used next. `read` says why where it has none.
+    pub fn reading(user: impl Into<String>, read: impl Fn() -> Result<String, String> + Send + Sync + 'static) -> Self {
+        Self { user: user.into(), password: Arc::new(read) }
     }
 
     /// The user's name.
@@ -47,9 +61,11 @@ impl Login {
         &self.user
     }
 
-    /// For sending to etcd.
-    pub(crate) fn password(&self) -> &str {
-        &self.password
+    /// The password as it is now, for sending to etcd.
+    pub(crate) async fn password(&self) -> Result<String, Fault> {
+        let read = Arc::clone(&self.password);
+        let password = spawn_blocking(move || read()).await.unwrap_or_else(|error| Err(error.to_string()));
+        password.map_err(|why| Fault::NoPassword { why })
     }
 }
 

@@ -3,7 +3,7 @@
 use tonic::transport::Channel;
 
 use crate::fault::RpcError;
-use crate::member::Member;
+use crate::member::{Asking, Member};
 use crate::proto::etcdserverpb::cluster_client::ClusterClient;
 use crate::proto::etcdserverpb::{
     Member as PublishedMember, MemberAddRequest, MemberListRequest, MemberPromoteRequest, MemberRemoveRequest,
@@ -48,7 +48,7 @@ impl Member {
     pub async fn members(&self, word: Word) -> Result<Members, RpcError> {
         let question = MemberListRequest { linearizable: word == Word::Majority };
         let answer = self
-            .ask_openly("listing the members", question, |channel, request| async move {
+            .ask(Asking::openly("listing the members"), question, |channel, request| async move {
                 cluster(channel).member_list(request).await
             })
             .await?;

@@ -49,7 +49,9 @@ struct Known {
     /// Why it is not there, from when it breaks until a server has spoken again.
     why: Option<Fault>,
     /// On how many a server has spoken.
-    connections: u64,
+    count: u64,
+    /// Which of them is there now.
+    now: Option<u64>,
 }
 
 /// How a connection to one member is made.
@@ -134,11 +136,18 @@ impl Trouble {
         self.known().why = Some(fault);
     }
 
-    /// The server has spoken for the first time on a connection.
-    fn is_over(&self) {
+    /// The server has spoken for the first time on a connection. Gives its number.
+    fn is_over(&self) -> u64 {
         let mut known = self.known();
-        known.why = None;
-        known.connections += 1;
+        known.count += 1;
+        (known.why, known.now) = (None, Some(known.count));
+        known.count
+    }
+
+    /// The connection with this number has ended.
+    fn ended(&self, number: u64) {
+        let mut known = self.known();
+        known.now = known.now.filter(|now| *now != number);
     }
 
     /// Why the connection is not there, if that is known.
@@ -146,9 +155,9 @@ impl Trouble {
         self.known().why.clone()
     }
 
-    /// On how many connections a server has spoken so far.
-    pub(crate) fn connections(&self) -> u64 {
-        self.known().connections
+    /// The number of the connection that is there, if one is.
+    pub(crate) fn connection(&self) -> Option<u64> {
+        self.known().now
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {

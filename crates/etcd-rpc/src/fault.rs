@@ -50,6 +50,12 @@ pub enum Fault {
     /// etcd does not know the user, or not with this password.
     #[error("the user or the password is wrong")]
     WrongPassword,
+    /// The password cannot be read from where it is kept.
+    #[error("there is no password to log in with: {why}")]
+    NoPassword {
+        /// What stands in the way, with the file.
+        why: String,
+    },
     /// Authentication is on, and no user was given.
     #[error("it asks for a user and a password")]
     LoginNeeded,

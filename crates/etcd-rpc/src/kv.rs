@@ -5,7 +5,7 @@ use tonic::transport::Channel;
 
 use crate::fault::RpcError;
 use crate::header::Header;
-use crate::member::{LONGEST_ANSWER, Member};
+use crate::member::{Asking, LONGEST_ANSWER, Member};
 use crate::proto::etcdserverpb::kv_client::KvClient;
 use crate::proto::etcdserverpb::{
     CompactionRequest, DeleteRangeRequest, DeleteRangeResponse, PutRequest, PutResponse, RangeRequest, RangeResponse,
@@ -49,7 +49,7 @@ impl Member {
     pub async fn compact(&self, revision: i64) -> Result<Header, RpcError> {
         let compaction = CompactionRequest { revision, physical: true };
         let answer = self
-            .call("compacting", self.deadlines().work, compaction, |channel, request| async move {
+            .ask(Asking::for_work("compacting"), compaction, |channel, request| async move {
                 kv(channel).compact(request).await
             })
             .await?;

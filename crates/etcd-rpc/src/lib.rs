@@ -11,7 +11,7 @@
 //! | [`mod@page`] | what it serves beside that |
 //! | [`proto`] | the messages and services as etcd publishes them |
 //!
-//! Nothing is tried again here, except that a token that the server has forgotten is got anew, once. What most servers tell
+//! Nothing is tried again here, except that a token that the server has forgotten is got anew. What most servers tell
 //! anybody is asked without a token first, for there are members with which nobody can log in.
 
 #![forbid(unsafe_code)]

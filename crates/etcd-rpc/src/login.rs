@@ -1,7 +1,7 @@
 //! The token under which a user is known: got when it is needed, and got anew when the server has forgotten it.
 //!
 //! A simple token is lost when the member restarts or when nobody used it for five minutes; any token is void once users or
-//! roles have changed. One caller at a time asks for a new one, the others wait for that.
+//! roles have changed. One caller at a time asks for a new one, the others wait for that. The password is read for each.
 //!
 //! A token is shown on the connection on which it was got, and on no later one. Who answers there may have been restored
 //! meanwhile: etcd holds whoever shows it a token of a later index of raft until it has applied that, which may be never.
@@ -23,8 +23,17 @@ pub(crate) struct Pass {
     token: Option<MetadataValue<Ascii>>,
     /// Which it is, so that of two who were refused with it only the first asks for the next.
     number: u64,
-    /// The connection on which it was got.
-    connection: u64,
+    /// The connection on which it was got; nothing if that was gone by then.
+    connection: Option<u64>,
+}
+
+/// Why there is no pass.
+#[derive(Debug)]
+pub(crate) enum NoPass {
+    /// There is nothing to log in with.
+    Unready(Fault),
+    /// The server, or the connection to it, said this.
+    Refused(Status),
 }
 
 /// The pass that is used now.
@@ -47,25 +56,26 @@ impl Passes {
     }
 
     /// The pass that is used now.
-    pub(crate) async fn current(&self, channel: &Channel) -> Result<Pass, Status> {
+    pub(crate) async fn current(&self, channel: &Channel) -> Result<Pass, NoPass> {
         self.other_than(None, channel).await
     }
 
     /// A pass that is not `refused`.
-    pub(crate) async fn instead_of(&self, refused: &Pass, channel: &Channel) -> Result<Pass, Status> {
+    pub(crate) async fn instead_of(&self, refused: &Pass, channel: &Channel) -> Result<Pass, NoPass> {
         self.other_than(Some(refused.number), channel).await
     }
 
-    async fn other_than(&self, refused: Option<u64>, channel: &Channel) -> Result<Pass, Status> {
+    async fn other_than(&self, refused: Option<u64>, channel: &Channel) -> Result<Pass, NoPass> {
         let Some(login) = &self.login else { return Ok(Pass::default()) };
         let mut newest = self.newest.lock().await;
-        let is_good = |pass: &&Pass| Some(pass.number) != refused && pass.connection == self.line.connections();
+        let now = self.line.connection();
+        let is_good = |pass: &&Pass| Some(pass.number) != refused && now.is_some() && pass.connection == now;
         if let Some(pass) = newest.as_ref().filter(is_good) {
             return Ok(pass.clone());
         }
         let number = newest.as_ref().map_or(0, |pass| pass.number) + 1;
         let token = authenticate(login, channel).await?;
-        Ok(newest.insert(Pass { token, number, connection: self.line.connections() }).clone())
+        Ok(newest.insert(Pass { token, number, connection: self.line.connection() }).clone())
     }
 }
 
@@ -77,27 +87,32 @@ impl Pass {
         }
     }
 
+    /// Whether it says who we are: without a token we are whom our certificate names, if we have one.
+    pub(crate) fn has_token(&self) -> bool {
+        self.token.is_some()
+    }
+
     /// Whether another pass may be let in where this one was not.
     pub(crate) fn is_refused_by(&self, fault: &Fault) -> bool {
         match fault {
             Fault::LoginNeeded => true,
-            // Without a token we are whom our certificate names, and that may be nobody: newer servers say that there is no
-            // such user.
-            Fault::Denied | Fault::NotFound { .. } => self.token.is_none(),
+            // Whom our certificate names may be nobody: newer servers say that there is no such user.
+            Fault::Denied | Fault::NotFound { .. } => !self.has_token(),
             _ => false,
         }
     }
 }
 
-async fn authenticate(login: &Login, channel: &Channel) -> Result<Option<MetadataValue<Ascii>>, Status> {
-    let request = AuthenticateRequest { name: login.user().to_owned(), password: login.password().to_owned() };
+async fn authenticate(login: &Login, channel: &Channel) -> Result<Option<MetadataValue<Ascii>>, NoPass> {
+    let password = login.password().await.map_err(NoPass::Unready)?;
+    let request = AuthenticateRequest { name: login.user().to_owned(), password };
     let answer = match AuthClient::new(channel.clone()).authenticate(request).await {
         Ok(answer) => answer.into_inner(),
         Err(status) if is_off(&status) => return Ok(None),
-        Err(status) => return Err(status),
+        Err(status) => return Err(NoPass::Refused(status)),
     };
-    let mut token: MetadataValue<Ascii> =
-        answer.token.parse().map_err(|_| Status::internal("the token is not what a header can carry"))?;
+    let unusable = |_| NoPass::Refused(Status::internal("the token is not what a header can carry"));
+    let mut token: MetadataValue<Ascii> = answer.token.parse().map_err(unusable)?;
     token.set_sensitive(true);
     Ok(Some(token))
 }

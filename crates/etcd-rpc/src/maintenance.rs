@@ -4,7 +4,7 @@ use tonic::transport::Channel;
 
 use crate::fault::RpcError;
 use crate::header::Header;
-use crate::member::Member;
+use crate::member::{Asking, Member};
 use crate::proto::etcdserverpb::alarm_request::AlarmAction;
 use crate::proto::etcdserverpb::maintenance_client::MaintenanceClient;
 use crate::proto::etcdserverpb::{
@@ -77,7 +77,7 @@ impl Member {
     /// What the member says about itself.
     pub async fn status(&self) -> Result<Status, RpcError> {
         let answer = self
-            .ask_openly("reading the status", StatusRequest {}, |channel, request| async move {
+            .ask(Asking::openly("reading the status"), StatusRequest {}, |channel, request| async move {
                 maintenance(channel).status(request).await
             })
             .await?;
@@ -100,7 +100,7 @@ impl Member {
     /// The hash of the key space at `revision`, 0 for now.
     pub async fn hash_kv(&self, revision: i64) -> Result<HashKv, RpcError> {
         let answer = self
-            .call("hashing", self.deadlines().work, HashKvRequest { revision }, |channel, request| async move {
+            .ask(Asking::for_work("hashing"), HashKvRequest { revision }, |channel, request| async move {
                 maintenance(channel).hash_kv(request).await
             })
             .await?;
@@ -114,7 +114,7 @@ impl Member {
 
     /// Rewrites the member's database without free pages. It serves nothing meanwhile.
     pub async fn defragment(&self) -> Result<(), RpcError> {
-        self.call("defragmenting", self.deadlines().work, DefragmentRequest {}, |channel, request| async move {
+        self.ask(Asking::for_work("defragmenting"), DefragmentRequest {}, |channel, request| async move {
             maintenance(channel).defragment(request).await
         })
         .await

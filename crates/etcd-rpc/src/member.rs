@@ -4,7 +4,6 @@ use std::error::Error as _;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::timeout;
 use tonic::transport::Channel;
@@ -14,7 +13,7 @@ use crate::access::{Access, Deadlines};
 use crate::connection::{self, Trouble};
 use crate::endpoint::Endpoint;
 use crate::fault::{Fault, RpcError, of_status};
-use crate::login::{Pass, Passes};
+use crate::login::{NoPass, Pass, Passes};
 
 /// The longest answer that is taken. A range has no limit of its own, and what a watch has to say at its very beginning
 /// comes in one piece.
@@ -32,6 +31,50 @@ struct Shared {
     channel: Channel,
     trouble: Trouble,
     passes: Passes,
+}
+
+/// How something is asked.
+pub(crate) struct Asking {
+    action: &'static str,
+    first: First,
+    takes: Takes,
+}
+
+/// As whom something is asked first.
+enum First {
+    /// As nobody.
+    Openly,
+    AsOurselves,
+}
+
+/// How long it takes.
+enum Takes {
+    AnAnswer,
+    /// As long as there is much.
+    Work,
+}
+
+/// How often another pass is got for one question: the one that is there may be as old as the one that was refused.
+const RENEWALS: u32 = 2;
+
+impl From<&'static str> for Asking {
+    /// What is answered at once.
+    fn from(action: &'static str) -> Self {
+        Self { action, first: First::AsOurselves, takes: Takes::AnAnswer }
+    }
+}
+
+impl Asking {
+    /// What most servers tell anybody. We log in only if that is asked for: without a quorum nobody can, and with a
+    /// learner nobody ever can.
+    pub(crate) fn openly(action: &'static str) -> Self {
+        Self { first: First::Openly, ..Self::from(action) }
+    }
+
+    /// What takes work that grows with the database.
+    pub(crate) fn for_work(action: &'static str) -> Self {
+        Self { takes: Takes::Work, ..Self::from(action) }
+    }
 }
 
 impl Member {
@@ -54,10 +97,10 @@ impl Member {
         self.shared.deadlines
     }
 
-    /// Asks a question that is answered at once.
+    /// Asks `question`, and again with another pass where the one that was shown is refused.
     pub(crate) async fn ask<Q, A, F>(
         &self,
-        action: &'static str,
+        how: impl Into<Asking>,
         question: Q,
         send: impl Fn(Channel, Request<Q>) -> F,
     ) -> Result<A, RpcError>
@@ -65,74 +108,31 @@ impl Member {
         Q: Clone,
         F: Future<Output = Result<Response<A>, Status>>,
     {
-        self.call(action, self.deadlines().answer, question, send).await
-    }
-
-    /// Asks what most servers tell anybody. We log in only if that is asked for: without a quorum nobody can, and with a
-    /// learner nobody ever can.
-    pub(crate) async fn ask_openly<Q, A, F>(
-        &self,
-        action: &'static str,
-        question: Q,
-        send: impl Fn(Channel, Request<Q>) -> F,
-    ) -> Result<A, RpcError>
-    where
-        Q: Clone,
-        F: Future<Output = Result<Response<A>, Status>>,
-    {
+        let Asking { action, first, takes } = how.into();
+        let within = match takes {
+            Takes::AnAnswer => self.deadlines().answer,
+            Takes::Work => self.deadlines().work,
+        };
         let asking = async {
-            let nobody = Pass::default();
-            let answered = self.once(&nobody, question.clone(), &send).await;
-            match answered {
-                Err(fault) if self.has_a_login() && nobody.is_refused_by(&fault) => {
-                    self.with_a_pass(question, send).await
+            let mut pass = match first {
+                First::Openly => Pass::default(),
+                First::AsOurselves => self.pass().await?,
+            };
+            let mut renewals = RENEWALS;
+            loop {
+                let fault = match self.once(&pass, question.clone(), &send).await {
+                    Err(fault) if renewals > 0 && self.has_a_login() && pass.is_refused_by(&fault) => fault,
+                    answered => return answered,
+                };
+                let other = self.pass_instead_of(&pass).await?;
+                if !pass.has_token() && !other.has_token() {
+                    return Err(fault);
                 }
-                answered => answered,
+                (pass, renewals) = (other, renewals - 1);
             }
         };
-        self.in_time(action, self.deadlines().answer, asking).await
-    }
-
-    /// Asks for something that takes `within` at most.
-    pub(crate) async fn call<Q, A, F>(
-        &self,
-        action: &'static str,
-        within: Duration,
-        question: Q,
-        send: impl Fn(Channel, Request<Q>) -> F,
-    ) -> Result<A, RpcError>
-    where
-        Q: Clone,
-        F: Future<Output = Result<Response<A>, Status>>,
-    {
-        self.in_time(action, within, self.with_a_pass(question, send)).await
-    }
-
-    async fn in_time<A>(
-        &self,
-        action: &'static str,
-        within: Duration,
-        asking: impl Future<Output = Result<A, Fault>>,
-    ) -> Result<A, RpcError> {
         let answered = timeout(within, asking).await;
         answered.unwrap_or(Err(Fault::Deadline { after: within })).map_err(|fault| self.error(action, fault))
-    }
-
-    /// Sends `question` as whom we are, and once more if the server no longer knows us.
-    async fn with_a_pass<Q, A, F>(&self, question: Q, send: impl Fn(Channel, Request<Q>) -> F) -> Result<A, Fault>
-    where
-        Q: Clone,
-        F: Future<Output = Result<Response<A>, Status>>,
-    {
-        let pass = self.pass().await?;
-        let answered = self.once(&pass, question.clone(), &send).await;
-        match answered {
-            Err(fault) if self.has_a_login() && pass.is_refused_by(&fault) => {
-                let pass = self.pass_instead_of(&pass).await?;
-                self.once(&pass, question, &send).await
-            }
-            answered => answered,
-        }
     }
 
     /// Sends `question` with `pass`.
@@ -151,12 +151,26 @@ impl Member {
         answer.map(Response::into_inner).map_err(|status| self.fault(&status))
     }
 
+    /// The pass that is used now.
     pub(crate) async fn pass(&self) -> Result<Pass, Fault> {
-        self.shared.passes.current(&self.shared.channel).await.map_err(|status| self.fault(&status))
+        self.logging_in(self.shared.passes.current(&self.shared.channel)).await
     }
 
+    /// A pass that is not `refused`.
     pub(crate) async fn pass_instead_of(&self, refused: &Pass) -> Result<Pass, Fault> {
-        self.shared.passes.instead_of(refused, &self.shared.channel).await.map_err(|status| self.fault(&status))
+        self.logging_in(self.shared.passes.instead_of(refused, &self.shared.channel)).await
+    }
+
+    /// Logging in is answered at once, whatever comes after it: others may be waiting for the same pass.
+    async fn logging_in(&self, pass: impl Future<Output = Result<Pass, NoPass>>) -> Result<Pass, Fault> {
+        let within = self.deadlines().answer;
+        match timeout(within, pass).await {
+            Ok(pass) => pass.map_err(|why| match why {
+                NoPass::Unready(fault) => fault,
+                NoPass::Refused(status) => self.fault(&status),
+            }),
+            Err(_) => Err(Fault::Deadline { after: within }),
+        }
     }
 
     pub(crate) fn channel(&self) -> Channel {

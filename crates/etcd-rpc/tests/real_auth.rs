@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
 
 use std::fs;
-use std::path::Path;
 
 use etcd_rpc::{Access, Event, Fault, Login, May, Member, PutRequest, Status, Tls, Word};
 use testkit::{Authority, Etcd, MemberPorts, Port, Version};
@@ -143,20 +142,6 @@ async fn a_member_that_begins_anew_is_not_shown_a_token_of_before() {
     }
 }
 
-/// `member`, which serves whoever has a certificate at `port` too. The files are in `folder`.
-fn certified(member: testkit::Member, folder: &Path, port: &Port) -> testkit::Member {
-    let (plain, url) = (member.client_url(), format!("https://{}", port.address()));
-    let file = |name: &str| folder.join(name).display().to_string();
-    member
-        .without_fsync()
-        .flag(format!("--listen-client-urls={plain},{url}"))
-        .flag(format!("--advertise-client-urls={url}"))
-        .flag(format!("--cert-file={}", file("server.crt")))
-        .flag(format!("--key-file={}", file("server.key")))
-        .flag(format!("--trusted-ca-file={}", file("ca.pem")))
-        .flag("--client-cert-auth=true")
-}
-
 /// With a learner nobody can log in, and without a quorum neither. Our certificate is for no user.
 #[tokio::test]
 async fn where_nobody_can_log_in_a_member_tells_how_it_is_to_whoever_has_a_certificate() {
@@ -168,14 +153,15 @@ async fn where_nobody_can_log_in_a_member_tells_how_it_is_to_whoever_has_a_certi
         authority.sign(&["127.0.0.1"]).write(folder.path(), "server");
         authority.sign(&["somebody"]).write(folder.path(), "client");
         let doors = [Port::reserve(), Port::reserve()];
+        let url = |door: &Port| format!("https://{}", door.address());
         let at = |door: &Port| {
             let (certificate, key) = (Some(path("client.crt")), Some(path("client.key")));
             let tls = Some(Tls { ca: Some(path("ca.pem")), certificate, key, ..Tls::default() });
             let access = Access { tls, login: Some(Login::new("root", "secret")), ..Access::default() };
-            Member::new(format!("https://{}", door.address()).parse().unwrap(), &access)
+            Member::new(url(door).parse().unwrap(), &access)
         };
-        let alone = testkit::Member::new(version, path("m0")).name("m0");
-        let etcd = certified(alone, folder.path(), &doors[0]).start();
+        let alone = testkit::Member::new(version, path("m0")).name("m0").without_fsync();
+        let etcd = alone.certified(&url(&doors[0]), folder.path()).start();
         let first = at(&doors[0]);
         first.put(put("r1")).await.unwrap();
         // It was let in without a user, and is not any more.
@@ -186,7 +172,8 @@ async fn where_nobody_can_log_in_a_member_tells_how_it_is_to_whoever_has_a_certi
         let learner = first.add_learner(vec![ports.peer.url()]).await.unwrap();
         let initial = format!("m0={},m1={}", etcd.member().peer_url(), ports.peer.url());
         let joining = testkit::Member::new(version, path("m1")).name("m1").ports(ports).initial_cluster(&initial);
-        let joining = certified(joining, folder.path(), &doors[1]).flag("--initial-cluster-state=existing");
+        let joining = joining.without_fsync().flag("--initial-cluster-state=existing");
+        let joining = joining.certified(&url(&doors[1]), folder.path());
         // It answers no linearizable read, by which readiness is told, before it has its vote.
         let joined = tokio::task::spawn_blocking(move || joining.start());
         let second = at(&doors[1]);

@@ -374,6 +374,10 @@ impl Store for Azure {
         immutability::of(self, key).await.map_err(|fault| fault.at("asking for", &self.url, Some(key)))
     }
 
+    async fn keeps_untold(&self) -> Result<bool, StoreError> {
+        immutability::keeps_untold(self).await.map_err(|fault| fault.at("asking for the policy of", &self.url, None))
+    }
+
     async fn list(&self, listing: &Listing) -> Result<Page, StoreError> {
         self.page(listing).await.map_err(|fault| fault.at("listing", &self.url, None))
     }

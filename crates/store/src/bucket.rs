@@ -220,6 +220,10 @@ impl Bucket {
             let Some(name) = entry.text("Key") else { continue };
             let Some(name) = name.strip_prefix(self.prefix.as_str()) else { continue };
             last = Some(name.to_owned());
+            // Some begin with the key itself, which was listed before.
+            if listing.after.as_deref().is_some_and(|after| name <= after) {
+                continue;
+            }
             // What ends with a slash stands for a folder in some tools; it is no object of ours.
             let Ok(key) = Key::parse(name) else { continue };
             let size = entry.text("Size").and_then(|size| size.parse().ok());

@@ -112,6 +112,11 @@ impl Store for Counting {
         self.inner.retention(key).await
     }
 
+    async fn keeps_untold(&self) -> Result<bool, StoreError> {
+        // Most stores know without being asked.
+        self.inner.keeps_untold().await
+    }
+
     async fn list(&self, listing: &Listing) -> Result<Page, StoreError> {
         self.count(|counts| counts.lists += 1);
         self.inner.list(listing).await

@@ -2,12 +2,13 @@
 //!
 //! A file appears under its name when all of it is on the disk, with one rename, and not before. What is in the making
 //! lies in [`HIDDEN`] at the top of the folder, which is never listed; so does the file whose lock orders writers of
-//! all processes, for whom that lock works only if they open the same folder. The folder itself is never created here: if
-//! a volume is not mounted, nothing is written to what is beneath its mount point.
+//! all processes, for whom that lock works only if they open the same folder. The folder itself is never created on the way: if
+//! a volume is not mounted, nothing is written to what is beneath its mount point. Whoever is told to make one has [`make`].
 //!
 //! Links are followed within the folder only. Metadata and retention are not kept. A file system cannot have both `a`
 //! and `a/b`: whichever comes second is refused.
 
+mod lasting;
 mod listing;
 mod place;
 mod uploads;
@@ -24,6 +25,7 @@ use crate::error::{Fault, StoreError};
 use crate::key::Key;
 use crate::object::{Info, Listing, Page, Put, Retention, Tag};
 use crate::store::{Abilities, Part, Store, Upload};
+pub use lasting::make;
 pub use place::HIDDEN;
 use place::Place;
 

@@ -115,6 +115,11 @@ impl Store for Limited {
         self.inner.retention(key).await
     }
 
+    async fn keeps_untold(&self) -> Result<bool, StoreError> {
+        // Most stores know without being asked, and it is once in a while.
+        self.inner.keeps_untold().await
+    }
+
     async fn list(&self, listing: &Listing) -> Result<Page, StoreError> {
         self.turn(1, 0).await;
         self.inner.list(listing).await

@@ -224,6 +224,10 @@ impl Store for Retrying {
         self.until_done("asking for", Some(key), 0, || self.inner.retention(key)).await
     }
 
+    async fn keeps_untold(&self) -> Result<bool, StoreError> {
+        self.until_done("asking for the policy of", None, 0, || self.inner.keeps_untold()).await
+    }
+
     async fn list(&self, listing: &Listing) -> Result<Page, StoreError> {
         self.until_done("listing", None, 0, || self.inner.list(listing)).await
     }

@@ -53,6 +53,12 @@ pub trait Store: fmt::Debug + Send + Sync {
         Ok(self.head(key).await?.retention)
     }
 
+    /// Whether the whole place has a policy that keeps objects and tells of none until when: then a deletion may be refused
+    /// though [`Store::retention`] knows of nothing. Wrappers pass this on.
+    async fn keeps_untold(&self) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
     /// Lists objects. Never shows half an object, nor an upload that is not complete.
     async fn list(&self, listing: &Listing) -> Result<Page, StoreError>;
 

@@ -231,6 +231,36 @@ async fn a_listing_that_does_not_go_on_is_not_at_its_end() {
     assert!(matches!(&fault, Fault::Nonsense(what) if what.contains("\"m\"")), "{fault:?}");
 }
 
+/// Ceph gives no more names at once than it is configured for, whatever it is asked for.
+#[tokio::test]
+async fn a_page_of_swift_that_is_not_full_is_not_the_end() {
+    let page = |names: &[&str]| {
+        let entry = |name: &&str| {
+            format!(r#"{{"name":"prefix/{name}","bytes":1,"hash":"h","last_modified":"2026-11-21T15:58:30"}}"#)
+        };
+        let entries: Vec<String> = names.iter().map(entry).collect();
+        answer("200 OK", "", &format!("[{}]", entries.join(",")))
+    };
+    let (swift, requests) = swift(vec![page(&["a", "b"]), page(&["c"]), page(&[])]);
+    let listed = store::list_all(&*swift, Listing::default()).await.unwrap();
+    let names: Vec<&str> = listed.iter().map(|info| info.key.as_str()).collect();
+    assert_eq!(names, ["a", "b", "c"]);
+    assert!(requests.lock().unwrap().last().unwrap().contains("marker=prefix%2Fc"));
+}
+
+#[tokio::test]
+async fn what_was_listed_before_is_not_listed_again() {
+    let entry = |name: &str| {
+        let properties = "<Size>1</Size><LastModified>2026-11-21T15:58:30Z</LastModified>";
+        format!("<Contents><Key>prefix/{name}</Key>{properties}</Contents>")
+    };
+    let document = format!("<ListBucketResult>{}{}</ListBucketResult>", entry("a"), entry("b"));
+    let store = at("s3", vec![answer("200 OK", "", &document)]);
+    let page = store.list(&Listing { after: Some("a".into()), ..Listing::default() }).await.unwrap();
+    let names: Vec<&str> = page.objects.iter().map(|info| info.key.as_str()).collect();
+    assert_eq!((names, page.next), (vec!["b"], None));
+}
+
 #[tokio::test]
 async fn all_uploads_of_a_key_are_listed_or_it_is_told_that_they_are_not() {
     let page = |id: &str, next: &str| {

@@ -4,34 +4,13 @@
 
 mod contract;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
 use contract::{filled, keys};
 use store::{Fault, Folder, Key, Listing, Put, Store};
-
-/// Where the disk is mounted, in the process that has it.
-const MOUNTED: &str = "REFLOAT_TEST_MOUNTED";
-
-/// The place to test, or nothing if the test was run elsewhere.
-#[track_caller]
-fn on_a_small_disk(test: &str) -> Option<PathBuf> {
-    if let Some(place) = std::env::var_os(MOUNTED) {
-        return Some(place.into());
-    }
-    let place = tempfile::tempdir().unwrap();
-    let mount = "mount -t tmpfs -o size=2m refloat \"$REFLOAT_TEST_MOUNTED\" && exec \"$0\" --exact \"$1\"";
-    let status = Command::new("unshare")
-        .args(["--user", "--map-root-user", "--mount", "sh", "-c", mount])
-        .arg(std::env::current_exe().unwrap())
-        .arg(test)
-        .env(MOUNTED, place.path())
-        .status()
-        .expect("unshare, of util-linux, is there: apt-get install util-linux");
-    assert!(status.success(), "{test}, run on a disk of its own: {status} (are user namespaces allowed?)");
-    None
-}
+use testkit::on_a_small_disk;
 
 fn open(place: &Path) -> Arc<dyn Store> {
     Arc::new(Folder::at(place).unwrap())
@@ -43,7 +22,7 @@ fn key(text: &str) -> Key {
 
 #[tokio::test]
 async fn a_full_disk_is_told_and_nothing_is_half_written() {
-    let Some(place) = on_a_small_disk("a_full_disk_is_told_and_nothing_is_half_written") else { return };
+    let Some(place) = on_a_small_disk("a_full_disk_is_told_and_nothing_is_half_written", 2) else { return };
     let store = open(&place);
     store.put(&key("writer.json"), "first".into(), &Put::default()).await.unwrap();
 
@@ -66,7 +45,7 @@ async fn a_full_disk_is_told_and_nothing_is_half_written() {
 
 #[tokio::test]
 async fn a_disk_that_is_mounted_read_only_is_read() {
-    let Some(place) = on_a_small_disk("a_disk_that_is_mounted_read_only_is_read") else { return };
+    let Some(place) = on_a_small_disk("a_disk_that_is_mounted_read_only_is_read", 2) else { return };
     let store = open(&place);
     store.put(&key("full/1"), "x".into(), &Put::default()).await.unwrap();
     let status = Command::new("mount").args(["-o", "remount,ro"]).arg(&place).status().unwrap();

@@ -7,11 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use jiff::SignedDuration;
-use store::{
-    Bag, Credentials, Environment, Fault, Key, Network, Put, Secret, Settings, Store, StoreError, open_plainly,
-};
-use testkit::Authority;
+use serde_json::{Value, json};
+use store::{Bag, Credentials, Environment, Fault, Key, Network, Put, Settings, Store, StoreError, open_plainly};
 use testkit::stores::{Azurite, FakeGcs, Identities, S3sFs, Tls};
+use testkit::{Authority, Port};
 
 type Variables = Vec<(&'static str, String)>;
 
@@ -121,6 +120,34 @@ async fn what_a_workload_shows_is_read_anew_and_never_said() {
     }
 }
 
+/// A helper on this machine, or Greengrass, tells its token in the environment. What is in a file goes before that.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_in_the_environment_is_shown_where_no_file_has_one() {
+    let (issuer, server, folder) = (Identities::start(), S3sFs::start(), tempfile::tempdir().unwrap());
+    server.bucket("ours");
+    let authority = Authority::new("whom the tests trust");
+    issuer.issue(&[(S3sFs::ACCESS_KEY, S3sFs::SECRET_KEY)]);
+    let wrong = "known-no-longer-and-secret";
+    let file = written(folder.path(), "token", wrong);
+    let own = |token: String| {
+        let mut variables = issuer.of_eks_pod(&file);
+        variables.retain(|(name, _)| *name != "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+        [variables, vec![("AWS_CONTAINER_AUTHORIZATION_TOKEN", token)]].concat()
+    };
+    let open = |variables| open_plainly("s3://ours", &settings(variables, server.url(), &authority)).unwrap();
+
+    let (store, key) = (open(own(issuer.token())), fresh());
+    put(&store, &key).await.unwrap();
+    require(&store, &key).await;
+
+    let with_both = [issuer.of_eks_pod(&file), own(issuer.token())].concat();
+    for variables in [own(wrong.into()), with_both] {
+        let store = open(variables);
+        let secrets = [wrong.to_owned(), issuer.token()];
+        require_refused(&put(&store, &fresh()).await.unwrap_err(), &store, &secrets);
+    }
+}
+
 /// Its first version gives keys to whoever gets a server of the machine to ask for a URL.
 #[tokio::test]
 async fn a_metadata_service_without_sessions_is_not_asked_for_keys() {
@@ -181,14 +208,14 @@ async fn who_is_known_elsewhere_gets_tokens_of_google() {
     let (gcs, folder) = (FakeGcs::start(), tempfile::tempdir().unwrap());
     gcs.bucket("ours");
     let authority = Authority::new("whom the tests trust");
-    let in_file = serde_json::json!({ "file": folder.path().join("subject") });
-    let in_json = serde_json::json!({
+    let in_file = json!({ "file": folder.path().join("subject") });
+    let in_json = json!({
         "file": folder.path().join("subject.json"),
         "format": { "type": "json", "subject_token_field_name": "access_token" },
     });
     let show = |subject: &str| {
         written(folder.path(), "subject", &format!("{subject}\n"));
-        written(folder.path(), "subject.json", &serde_json::json!({ "access_token": subject }).to_string());
+        written(folder.path(), "subject.json", &json!({ "access_token": subject }).to_string());
     };
     for (source, impersonates) in [
         (&in_file, false),
@@ -235,7 +262,7 @@ async fn a_mounted_secret_may_say_how_a_token_is_exchanged() {
     let (gcs, folder) = (FakeGcs::start(), tempfile::tempdir().unwrap());
     gcs.bucket("ours");
     let token = written(folder.path(), "token", &gcs.next_subject_token());
-    written(folder.path(), "credentialsConfig", &gcs.external_account(&serde_json::json!({ "file": token }), true));
+    written(folder.path(), "credentialsConfig", &gcs.external_account(&json!({ "file": token }), true));
     written(folder.path(), "projectID", "project");
     let credentials = Credentials::Bag(Bag::Folder(folder.path().to_owned()));
     let settings = Settings { credentials, endpoint: Some(gcs.url()), ..Settings::default() };
@@ -244,25 +271,86 @@ async fn a_mounted_secret_may_say_how_a_token_is_exchanged() {
     require(&store, &key).await;
 }
 
-/// Whoever issues tokens is away for a moment during a restore, and nothing ends for that.
-#[tokio::test]
-async fn nobody_who_issues_is_told_from_one_who_refuses() {
-    let values = [("credentialsConfig".to_owned(), Secret::new(nowhere()))];
-    let credentials = Credentials::Bag(Bag::Values(values.into()));
-    let settings = Settings { credentials, endpoint: Some("http://127.0.0.1:9".into()), ..Settings::default() };
-    let store = open_plainly("gs://ours", &settings).unwrap();
-    let fault = put(&store, &fresh()).await.unwrap_err().fault;
-    assert!(fault.is_transient(), "{fault:?}");
+/// How somebody is known, and the place that they ask for.
+struct Known {
+    name: &'static str,
+    place: &'static str,
+    settings: Settings,
 }
 
-/// An account whose tokens are given out where nobody listens.
-fn nowhere() -> String {
-    serde_json::json!({
-        "type": "external_account",
-        "audience": "anybody",
-        "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",
-        "token_url": "http://127.0.0.1:9/token",
-        "credential_source": { "url": "http://127.0.0.1:9/subject" },
-    })
-    .to_string()
+/// Everybody who is given credentials by somebody, where `issuer` plays all who issue them, at `encrypted` for who asks nobody else.
+/// Their stores are at `store`.
+fn all_known(
+    issuer: &Identities,
+    encrypted: &Tls,
+    gcs: &FakeGcs,
+    store: &str,
+    authority: &Authority,
+    folder: &Path,
+) -> Vec<Known> {
+    let (url, token) = (issuer.url(), written(folder, "token", &issuer.token()));
+    let subject = written(folder, "subject", &gcs.next_subject_token());
+    let account = |of_azure| [of_azure, vec![("AZURE_STORAGE_ACCOUNT", Azurite::ACCOUNT.to_owned())]].concat();
+    let external = |name, source: Value, asked: &str| {
+        let mut file: Value = serde_json::from_str(&gcs.external_account(&source, true)).unwrap();
+        file[asked] = format!("{url}/asked").into();
+        vec![("GOOGLE_APPLICATION_CREDENTIALS", written(folder, name, &file.to_string()))]
+    };
+    let (in_file, elsewhere) = (json!({ "file": subject }), json!({ "url": format!("{url}/subject") }));
+    let (v1, secret) = (format!("{url}/auth/v1.0"), issuer.token());
+    let of_keystone =
+        vec![("OS_USERNAME", "refloat".into()), ("OS_PASSWORD", secret.clone()), ("OS_PROJECT_NAME", "backup".into())];
+    let known = |name, place, endpoint: &str, variables| {
+        let settings = settings(variables, endpoint.to_owned(), authority);
+        Known { name, place, settings }
+    };
+    vec![
+        known("a workload of AWS", "s3://ours", store, Identities::of_aws_workload(&encrypted.url(), &token)),
+        known("a pod of EKS", "s3://ours", store, issuer.of_eks_pod(&token)),
+        known("a machine of EC2", "s3://ours", store, issuer.of_ec2_machine()),
+        known("a workload of Azure", "az://ours", store, account(issuer.of_azure_workload(&token))),
+        known("a principal of Azure", "az://ours", store, account(issuer.of_azure_principal())),
+        known("a machine of Azure", "az://ours", store, account(issuer.of_azure_machine())),
+        known("who is known at a URL", "gs://ours", store, external("url.json", elsewhere, "token_url")),
+        known("who exchanges a token", "gs://ours", store, external("token.json", in_file.clone(), "token_url")),
+        known(
+            "who takes the place of an account",
+            "gs://ours",
+            store,
+            external("place.json", in_file, "service_account_impersonation_url"),
+        ),
+        known("a user of Swift", "swift://ours", &v1, vec![("ST_USER", "refloat".into()), ("ST_KEY", secret)]),
+        known("a user of Keystone", "swift://ours", &url, of_keystone),
+    ]
+}
+
+/// Whoever issues credentials is away for a moment during a restore, and nothing ends for that. Who refuses has refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_who_issues_is_told_from_one_who_refuses() {
+    let (mut issuer, gcs, folder) = (Identities::start(), FakeGcs::start(), tempfile::tempdir().unwrap());
+    let (authority, nobody) = (Authority::new("whom the tests trust"), Port::reserve());
+    let encrypted = Tls::before_url(&issuer.url(), &authority.sign(&["127.0.0.1"]));
+    let all = all_known(&issuer, &encrypted, &gcs, &nobody.url(), &authority, folder.path());
+    let ask = async |known: &Known| {
+        let store = open_plainly(known.place, &known.settings).unwrap();
+        (put(&store, &fresh()).await.unwrap_err(), store)
+    };
+    for status in [401, 403, 429, 500, 503] {
+        issuer.answer_all_with(status);
+        for known in &all {
+            println!("{}: {status}", known.name);
+            issuer.take_requests();
+            let (error, store) = ask(known).await;
+            assert_ne!(issuer.take_requests(), [""; 0], "it is the issuer who answers");
+            match status {
+                401 | 403 => require_refused(&error, &store, &[issuer.token()]),
+                _ => assert!(error.fault.is_transient(), "{:?}", error.fault),
+            }
+        }
+    }
+    issuer.go_away();
+    for known in &all {
+        let (error, _) = ask(known).await;
+        assert!(error.fault.is_transient(), "{}: {:?}", known.name, error.fault);
+    }
 }

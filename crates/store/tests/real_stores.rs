@@ -289,6 +289,17 @@ async fn what_a_bucket_or_a_container_keeps_is_told_of_each_object() {
     let fault = store.delete(std::slice::from_ref(&key)).await.remove(0).unwrap_err().fault;
     assert!(matches!(fault, Fault::Retained { .. }), "{fault:?}");
 
+    // That a policy keeps something is told of the container, and of none of its blobs until when.
+    AZURITE.container("with-policy");
+    let store = open_plainly("az://with-policy", &settings).unwrap();
+    store.put(&key, "x".into(), &Put::default()).await.unwrap();
+    assert!(!store.keeps_untold().await.unwrap());
+    IMMUTABLE.keep_in_container("with-policy", &[key.to_string()]);
+    assert!(store.keeps_untold().await.unwrap());
+    assert_eq!(store.retention(&key).await.unwrap(), None);
+    let fault = store.delete(std::slice::from_ref(&key)).await.remove(0).unwrap_err().fault;
+    assert!(matches!(fault, Fault::Retained { until: None }), "{fault:?}");
+
     let gone = Key::parse("nothing").unwrap();
     for store in [at_gcs().await, at_azurite_with_immutability().await, at_moto_with_lock().await] {
         let fault = store.retention(&gone).await.unwrap_err().fault;

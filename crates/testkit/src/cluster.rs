@@ -13,10 +13,14 @@
 //! ```
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use crate::member::{Etcd, Member, Starting};
 use crate::ports::MemberPorts;
 use crate::servers::Version;
+
+/// How long a member may take to compact.
+const COMPACTED_WITHIN: Duration = Duration::from_secs(60);
 
 /// Names and peer URLs of members that are yet to be restored or started.
 #[derive(Debug)]
@@ -95,5 +99,26 @@ impl Cluster {
     /// A client of the first member.
     pub fn client(&self) -> crate::Client {
         self.members[0].client()
+    }
+
+    /// Makes most of what each member has on disk unused. Gives how large that is.
+    ///
+    /// # Panics
+    /// If a member does not compact.
+    pub fn waste(&self) -> i64 {
+        let client = self.client();
+        for _ in 0..40 {
+            client.put("a", vec![b'x'; 500_000]).unwrap();
+        }
+        client.compact(client.status().unwrap().revision).unwrap();
+        // Each member compacts by itself, and finds out how much is free when it writes the next time.
+        let deadline = Instant::now() + COMPACTED_WITHIN;
+        for member in &self.members {
+            while member.client().status().is_ok_and(|status| status.db_size_in_use * 4 > status.db_size) {
+                assert!(Instant::now() < deadline, "a member does not compact");
+                client.put("b", "1").unwrap();
+            }
+        }
+        client.status().unwrap().db_size
     }
 }

@@ -14,6 +14,7 @@
 //! All members of a fake cluster share one history: there is no raft, and what one says all have agreed on. Sizes, alarms,
 //! hashes and leadership are what the test says. Without a word in the script it answers as a real etcd does.
 
+mod door;
 mod history;
 mod script;
 mod services;
@@ -26,6 +27,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use etcd_rpc::proto::etcdserverpb as pb;
 use tokio_stream::wrappers::TcpListenerStream;
+use tonic::Request;
+use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
 
 use crate::ports::Port;
@@ -189,6 +192,34 @@ impl FakeEtcd {
         self.shared.change(|world| world.history.go_back_to(revision));
     }
 
+    /// From now on users are asked for. Every name is right, and until [`FakeEtcd::change_password`] every password.
+    pub fn ask_for_users(&self) {
+        self.shared.change(|world| world.door.asks_for_users = true);
+    }
+
+    /// Only `password` is right from now on, and the tokens that were given are good no longer, as in etcd.
+    pub fn change_password(&self, password: &str) {
+        self.shared.change(|world| {
+            world.door.password = Some(password.to_owned());
+            world.door.forget();
+        });
+    }
+
+    /// The tokens that were given are good no longer, as if they had run out.
+    pub fn forget_tokens(&self) {
+        self.shared.change(|world| world.door.forget());
+    }
+
+    /// How often somebody has logged in.
+    pub fn logins(&self) -> u64 {
+        self.shared.read().door.logins
+    }
+
+    /// How often somebody has shown a token that is not good, or is no longer.
+    pub fn refused_tokens(&self) -> u64 {
+        self.shared.read().door.refused
+    }
+
     /// Member `number` leads.
     pub fn lead(&self, number: usize) {
         let id = self.id(number);
@@ -238,12 +269,15 @@ async fn serve(serving: Serving, listener: TcpListenerStream) {
     use pb::lease_server::LeaseServer;
     use pb::maintenance_server::MaintenanceServer;
     use pb::watch_server::WatchServer;
+    let door = serving.clone();
+    let guard = move |request: Request<()>| door.let_in(request);
+    let kv = KvServer::new(serving.clone()).max_decoding_message_size(LONGEST);
     Server::builder()
-        .add_service(KvServer::new(serving.clone()).max_decoding_message_size(LONGEST))
-        .add_service(WatchServer::new(serving.clone()))
-        .add_service(LeaseServer::new(serving.clone()))
-        .add_service(MaintenanceServer::new(serving.clone()))
-        .add_service(ClusterServer::new(serving.clone()))
+        .add_service(InterceptedService::new(kv, guard.clone()))
+        .add_service(WatchServer::with_interceptor(serving.clone(), guard.clone()))
+        .add_service(LeaseServer::with_interceptor(serving.clone(), guard.clone()))
+        .add_service(MaintenanceServer::with_interceptor(serving.clone(), guard.clone()))
+        .add_service(ClusterServer::with_interceptor(serving.clone(), guard))
         .add_service(AuthServer::new(serving))
         .serve_with_incoming(listener)
         .await

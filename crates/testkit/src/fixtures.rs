@@ -63,6 +63,21 @@ pub fn path(path: impl AsRef<Path>) -> PathBuf {
     path
 }
 
+/// A copy at `to` of a folder, with all that is in it.
+///
+/// # Panics
+/// If it cannot be read, or written there.
+pub fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        match from.is_dir() {
+            true => copy_folder(&from, &to),
+            false => drop(fs::copy(from, to).unwrap()),
+        }
+    }
+}
+
 /// A copy of the data directory `name` of [`DATA_DIRS`], to do with as one likes. The folder
 /// itself is the data directory: `member/` lies in it.
 pub fn data_dir(name: &str) -> TempDir {

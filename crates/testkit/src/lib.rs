@@ -14,8 +14,10 @@
 //! | [`faulty_store`] | a store that fails as stores do, by a seed, and a clock that is told to go on |
 //! | [`collector`] | who is told of traces |
 //! | [`power_cut`] | what a process writes, and what of that would be lost if the power failed |
+//! | [`small_disk`] | a disk that has little room |
 //! | [`golden`] | database files of every version, and the truth beside them |
 //! | [`counts`] | what tests counted, kept for whoever runs all of them |
+//! | [`outcomes`] | what comes of many cases, held against a file |
 //! | [`browser`] | a real Chromium, driven by a script |
 //!
 //! Everything here panics when the test bed is broken (a server that is not installed, a
@@ -37,9 +39,11 @@ pub mod golden;
 mod http;
 pub mod judges;
 pub mod member;
+pub mod outcomes;
 pub mod ports;
 pub mod power_cut;
 pub mod servers;
+pub mod small_disk;
 pub mod stores;
 
 pub use certificates::{Authority, Certified};
@@ -51,5 +55,7 @@ pub use fake_etcd::{FakeEtcd, Script};
 pub use faulty_store::{Faults, FaultyStore, Injected, ManualClock};
 pub use golden::Golden;
 pub use member::{Etcd, Member, StartFailure};
+pub use outcomes::Outcomes;
 pub use ports::{MemberPorts, Port};
 pub use servers::Version;
+pub use small_disk::on_a_small_disk;

@@ -107,6 +107,19 @@ impl Member {
         self
     }
 
+    /// Serves whoever has a certificate at `url` too, and tells its clients to come there. In `folder` are `ca.pem`,
+    /// whom it trusts, and `server.crt` and `server.key`, its own.
+    pub fn certified(self, url: &str, folder: &Path) -> Member {
+        let plain = self.client_url();
+        let file = |name: &str| folder.join(name).display().to_string();
+        self.flag(format!("--listen-client-urls={plain},{url}"))
+            .flag(format!("--advertise-client-urls={url}"))
+            .flag(format!("--cert-file={}", file("server.crt")))
+            .flag(format!("--key-file={}", file("server.key")))
+            .flag(format!("--trusted-ca-file={}", file("ca.pem")))
+            .flag("--client-cert-auth=true")
+    }
+
     /// Another version of etcd, for upgrades and downgrades between two starts.
     pub fn version(mut self, version: Version) -> Member {
         self.version = version;

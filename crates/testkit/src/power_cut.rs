@@ -32,26 +32,43 @@ pub struct Traced {
 /// for it.
 pub fn traced(program: &str, args: &[impl AsRef<OsStr>], folder: &Path) -> (Output, Traced) {
     let trace = tempfile::NamedTempFile::with_prefix("strace-").unwrap();
+    let output = strace(trace.path()).arg(program).args(args).stdin(Stdio::null()).output().unwrap();
+    let traced = Traced::read(trace.path(), folder, &String::from_utf8_lossy(&output.stderr));
+    (output, traced)
+}
+
+/// What starts `program`, which goes on until it is told to stop. The process that is started is the program's own, so that it
+/// can be told. What it does is written down in the file `trace`, for [`Traced::of_stopped`].
+pub fn tracing(program: &str, args: &[impl AsRef<OsStr>], trace: &Path) -> Command {
+    let mut command = strace(trace);
+    command.arg("-D").arg(program).args(args);
+    command
+}
+
+/// `strace` but for what it is to run.
+fn strace(trace: &Path) -> Command {
     let libraries = servers::libunwind();
-    let output = Command::new(servers::strace())
+    let mut command = Command::new(servers::strace());
+    command
         .env("LD_LIBRARY_PATH", libraries.parent().unwrap())
         .args(["-f", "-y", "-q", "-s", "0", "-e", "signal=none", "-e", CALLS, "-E", "LD_LIBRARY_PATH", "-o"])
-        .arg(trace.path())
-        .arg(program)
-        .args(args)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let trace = std::fs::read_to_string(trace.path()).unwrap();
-    assert!(
-        trace.contains('('),
-        "strace writes nothing down; is it permitted to trace here?\n{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    (output, Traced::of(&trace, folder))
+        .arg(trace);
+    command
 }
 
 impl Traced {
+    /// What a program of [`tracing`] that has ended did below `folder`.
+    pub fn of_stopped(trace: &Path, folder: &Path) -> Self {
+        Self::read(trace, folder, "")
+    }
+
+    /// What the file `trace` says of `folder`. `said` is what was printed instead if that is nothing.
+    fn read(trace: &Path, folder: &Path, said: &str) -> Self {
+        let trace = std::fs::read_to_string(trace).unwrap();
+        assert!(trace.contains('('), "strace writes nothing down; is it permitted to trace here?\n{said}");
+        Self::of(&trace, folder)
+    }
+
     /// What `trace` says of `folder`.
     fn of(trace: &str, folder: &Path) -> Self {
         let mut traced = Self { folder: folder.to_owned(), ..Self::default() };

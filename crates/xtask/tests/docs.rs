@@ -133,19 +133,23 @@ fn all_source() -> String {
 }
 
 #[test]
-fn the_tests_that_the_page_of_reliability_names_exist() {
-    let text = fs::read_to_string(root().join("docs/reliability.md")).unwrap();
+fn the_tests_that_the_pages_of_promises_and_reliability_name_exist() {
     let source = all_source();
-    let mut names = 0;
     let is_test = |name: &&str| name.matches('_').count() > 2 && !name.contains(['/', ' ', '.', '\n']);
-    for name in text.split('`').skip(1).step_by(2).filter(is_test) {
-        names += 1;
-        assert!(
-            source.contains(&format!("fn {name}(")),
-            "docs/reliability.md names the test `{name}`, which is not there"
-        );
+    for (page, least) in [("docs/promises.md", 15), ("docs/reliability.md", 50)] {
+        let text = fs::read_to_string(root().join(page)).unwrap();
+        let mut names = 0;
+        for name in text.split('`').skip(1).step_by(2).filter(is_test) {
+            names += 1;
+            assert!(source.contains(&format!("fn {name}(")), "{page} names the test `{name}`, which is not there");
+        }
+        assert!(names > least, "{page}: only {names} names were found");
     }
-    assert!(names > 50, "only {names} names were found");
+}
+
+#[test]
+fn every_row_of_the_page_of_reliability_says_what_shows_it() {
+    let text = fs::read_to_string(root().join("docs/reliability.md")).unwrap();
     for row in text.lines().filter(|line| line.starts_with("| ") && !line.contains("Shown by")) {
         let shown = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
         let says = ["`", "not shown", "the rounds"].iter().any(|word| shown.contains(word));

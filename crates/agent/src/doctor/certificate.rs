@@ -1,11 +1,7 @@
 //! Certificates that run out.
 
-use std::path::Path;
-
 use etcd_rpc::Tls;
 use jiff::{SignedDuration, Timestamp};
-use rustls_pki_types::CertificateDer;
-use rustls_pki_types::pem::PemObject;
 
 use super::archive::span;
 use super::finding::{Check, Finding};
@@ -43,19 +39,12 @@ pub(super) async fn examine_ours(tls: Option<&Tls>, now: Timestamp) -> Vec<Findi
     }));
     for (path, whose) in [(&tls.certificate, "ours"), (&tls.ca, "the authority's")] {
         if let Some(path) = path
-            && let Some(dates) = soonest(path).await
+            && let Some(dates) = validity::soonest_in(path).await
         {
             findings.push(judge(Check::of("certificate").on(path.display()), whose, dates, now));
         }
     }
     findings
-}
-
-/// The dates of the certificate in a file that runs out first.
-async fn soonest(path: &Path) -> Option<(Timestamp, Timestamp)> {
-    let pem = tokio::fs::read(path).await.ok()?;
-    let dates = CertificateDer::pem_slice_iter(&pem).filter_map(|der| validity::of(&der.ok()?));
-    dates.min_by_key(|(_, until)| *until)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use store::Distrust;
 pub fn remedy(fault: &Fault) -> String {
     match fault {
         Fault::LoginNeeded | Fault::WrongPassword => "--etcd-username and --etcd-password-file say who asks".into(),
+        Fault::NoPassword { .. } => "--etcd-password-file names the file, which is read at each login".into(),
         Fault::Denied => "the user needs the role root: `etcdctl user grant-role USER root`".into(),
         Fault::NotEtcd { .. } => "--endpoints names where etcd serves its clients, mostly port 2379".into(),
         Fault::Tls(TlsFault::Expired) => {

@@ -5,8 +5,10 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use archive::about::LineageNote;
 use archive::closing::{Closing, Compaction};
-use archive::header::{FORMAT, Header, Kind, PROGRAM};
+use archive::founding::found_lineage;
+use archive::header::{Header, Kind};
 use archive::identity::{Epoch, LineageId};
 use archive::name::{FullForm, FullName, Name};
 use archive::object::WriteSettings;
@@ -20,7 +22,7 @@ use etcd_data::soundness::{self, Severity};
 use etcd_data::view::Horizon;
 use etcd_data::{Database, Revision};
 use futures::TryStreamExt;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::follow::live::{Live, Trouble};
 use crate::home::{Home, blocking};
@@ -86,10 +88,29 @@ pub struct BasePlan {
 impl BasePlan {
     /// Takes the full: brings the snapshot here, checks it, and writes it to the archive.
     pub async fn take(&self, live: &dyn Live, home: &Home, now: Timestamp) -> Result<Base, BaseError> {
+        let database = self.bring(live, home).await?;
+        self.keep(database, home, now).await
+    }
+
+    /// The same where its lineage begins with it, as `note` tells: that is begun when there is something to begin with. Whoever
+    /// opens the archive reads where each lineage came from, and whoever is refused a snapshot asks again and again.
+    pub(crate) async fn begin(&self, note: &LineageNote, live: &dyn Live, home: &Home) -> Result<Base, BaseError> {
+        let database = self.bring(live, home).await?;
+        found_lineage(&*home.store, &home.folder(), note).await?;
+        self.keep(database, home, note.began).await
+    }
+
+    /// The snapshot, here and sound.
+    async fn bring(&self, live: &dyn Live, home: &Home) -> Result<Database, BaseError> {
         let (snapshot, bytes) = self.fetch(live, home).await?;
+        let plan = self.clone();
+        blocking(move || plan.open(snapshot, bytes)).await
+    }
+
+    /// Writes what was brought to the archive.
+    async fn keep(&self, database: Database, home: &Home, now: Timestamp) -> Result<Base, BaseError> {
         let (plan, home) = (self.clone(), home.clone());
         blocking(move || {
-            let database = plan.open(snapshot, bytes)?;
             let revision = Horizon::of(&database).map_err(|error| plan.unsound(error))?.current;
             let closing = plan.closing(&database, revision, now);
             plan.publish(&database, revision, &closing, &home, now)?;
@@ -155,42 +176,35 @@ impl BasePlan {
         home: &Home,
         now: Timestamp,
     ) -> Result<(), Error> {
-        let name = FullName { revision, time: now, form: FullForm::Logical };
-        let name = Name::Full(self.lineage.clone(), name);
-        let header = Header { to: revision, seen: (now, now), kind: Kind::Full, ..self.header(&home.cluster, now) };
+        let header = Header { to: revision, kind: Kind::Full, ..self.header(&home.cluster, now) };
         let archive = home.open()?;
-        let key = archive.key(&name);
-        let tables = database.tables().clone();
-        // Whoever writes refuses it at the end just the same: the whole key space is not sent for that.
-        tables.refuse_uncarried().map_err(|lost| Error::Write { key: key.clone(), source: lost.into() })?;
-        archive.publish(&name, header, WriteSettings::full(), &home.writing(now)?, |making| {
-            database.visit(RevisionRange::ALL, |record| {
-                let failed = |source| Error::Write { key: key.clone(), source };
-                making.push(record.at, record.value).map_err(failed)?;
-                Ok::<_, Error>(ControlFlow::Continue(()))
+        let (tables, writing) = (database.tables(), home.writing(now)?);
+        // Names tell seconds. What is there already of this one and of this revision may have other users: it stays.
+        for time in (0..).map(|later| now + SignedDuration::from_secs(later)) {
+            let name = FullName { revision, time, form: FullForm::Logical };
+            let name = Name::Full(self.lineage.clone(), name);
+            let key = archive.key(&name);
+            // Whoever writes refuses it at the end just the same: the whole key space is not sent for that.
+            tables.refuse_uncarried().map_err(|lost| Error::Write { key: key.clone(), source: lost.into() })?;
+            let written = archive.publish(&name, header.clone(), WriteSettings::full(), &writing, |making| {
+                database.visit(RevisionRange::ALL, |record| {
+                    let failed = |source| Error::Write { key: key.clone(), source };
+                    making.push(record.at, record.value).map_err(failed)?;
+                    Ok::<_, Error>(ControlFlow::Continue(()))
+                })?;
+                Ok((closing.clone(), Some(tables.clone())))
             })?;
-            Ok((closing.clone(), Some(tables)))
-        })?;
+            if written.is_some() {
+                break;
+            }
+        }
         Ok(())
     }
 
     /// What every object says that is written now, but for its revisions.
     pub fn header(&self, cluster: &Cluster, now: Timestamp) -> Header {
-        Header {
-            format: FORMAT,
-            kind: Kind::Delta,
-            cluster: cluster.clone(),
-            lineage: self.lineage.clone(),
-            epoch: self.epoch,
-            from: Revision(0),
-            to: Revision(0),
-            seen: (now, now),
-            written: now,
-            follows: None,
-            stands_for: None,
-            program: PROGRAM.into(),
-            encryption: None,
-        }
+        let none = RevisionRange::up_to(Revision(0));
+        Header::original(Kind::Delta, cluster.clone(), self.lineage.clone(), self.epoch, none, (now, now))
     }
 
     fn unsound(&self, what: impl std::fmt::Display) -> BaseError {

@@ -8,10 +8,10 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use etcd_data::hash::HashKv;
 use etcd_data::{LeaseId, Revision};
-use etcd_rpc::{Access, Endpoint, Event, Fault, ListedMember, Member, RangeRequest, RpcError, Status, Word};
+use etcd_rpc::{Access, Endpoint, Event, Fault, ListedMember, Member, RangeRequest, RpcError, Status, Word, page};
 use futures::stream::BoxStream;
 use futures::{StreamExt, future, stream};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::follow::live::{Change, Live, MemberAnswer, MemberSight, PutChange, Seen, Sight, Trouble, Watching};
 
@@ -28,10 +28,18 @@ struct Known {
     by_url: HashMap<String, Member>,
     /// Who answered as which member last.
     by_id: HashMap<u64, (Member, String)>,
+    /// What members' pages of metrics said of their quotas, and when they were asked.
+    quotas: HashMap<u64, (Option<i64>, Instant)>,
 }
+
+/// Who was asked, and what it says of itself, or why it says nothing.
+type Answer = (Member, Result<Status, String>);
 
 /// How long a member may take to say how it is.
 const LOOK: Duration = Duration::from_secs(3);
+/// How long what a page of metrics says of a quota is believed, or that it says nothing: a member may be started with
+/// another one.
+const QUOTA_HOLDS: Duration = Duration::from_secs(600);
 /// How often a member is asked how far it is while it has nothing to tell.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
@@ -74,42 +82,40 @@ impl Etcd {
         Some(self.known().by_url.entry(url.clone()).or_insert_with(|| Member::new(endpoint, &self.access)).clone())
     }
 
-    async fn ask(&self, member: Member) -> (Member, Result<Status, String>) {
+    async fn ask(&self, member: Member) -> Answer {
         let status = timeout(LOOK, member.status()).await;
         let status = status.map_err(|_| format!("it did not answer within {} s", LOOK.as_secs()));
-        (member, status.and_then(|status| status.map_err(|error| error.fault.to_string())))
-    }
-}
-
-#[async_trait]
-impl Live for Etcd {
-    async fn look(&self) -> Result<Sight, Trouble> {
-        let asked = future::join_all(self.given.iter().map(|member| self.ask(member.clone()))).await;
-        let mut listed = None;
-        let mut troubles = Vec::new();
-        for (member, status) in &asked {
-            match status {
-                Ok(_) => match timeout(LOOK, list(member)).await {
-                    Ok(Ok(members)) => {
-                        listed = Some(members);
-                        break;
-                    }
-                    Ok(Err(error)) => troubles.push(error.to_string()),
-                    Err(_) => troubles.push(format!("{}: it did not list its members in time", member.endpoint())),
-                },
-                Err(why) => troubles.push(format!("{}: {why}", member.endpoint())),
-            }
+        let mut status = status.and_then(|status| status.map_err(|error| error.fault.to_string()));
+        if let Ok(status) = &mut status
+            && status.quota_bytes.is_none()
+        {
+            status.quota_bytes = self.quota(&member, status.header.member_id).await;
         }
-        let Some(listed) = listed else {
-            return Err(Trouble::Away { place: "the cluster".into(), why: troubles.join("; ") });
-        };
-        let mut answers: HashMap<u64, (Member, Result<Status, String>)> = HashMap::new();
+        (member, status)
+    }
+
+    /// The quota of a member that is too old to tell it with its status.
+    async fn quota(&self, member: &Member, id: u64) -> Option<i64> {
+        let held = self.known().quotas.get(&id).copied();
+        if let Some((quota, _)) = held.filter(|(_, asked)| asked.elapsed() < QUOTA_HOLDS) {
+            return quota;
+        }
+        let asked = timeout(LOOK, page(member.endpoint(), &self.access, "/metrics")).await;
+        let got = asked.ok().and_then(Result::ok).filter(|page| page.status.is_success());
+        let quota = got.and_then(|page| quota_in(&page.text));
+        self.known().quotas.insert(id, (quota, Instant::now()));
+        quota
+    }
+
+    /// What those said who were `asked`, by who they are, and what the others of the `members` say.
+    async fn ask_the_rest(&self, asked: Vec<Answer>, members: &[ListedMember]) -> HashMap<u64, Answer> {
+        let mut answers = HashMap::new();
         for (member, status) in asked {
             if let Ok(found) = &status {
                 answers.insert(found.header.member_id, (member, status));
             }
         }
-        let rest = listed.members.iter().filter(|member| !answers.contains_key(&member.id));
+        let rest = members.iter().filter(|member| !answers.contains_key(&member.id));
         let rest = rest.filter_map(|member| Some((member.id, self.told(member)?)));
         let rest = rest.map(async |(id, member)| (id, self.ask(member).await));
         for (id, (member, status)) in future::join_all(rest).await {
@@ -119,24 +125,35 @@ impl Live for Etcd {
             };
             answers.insert(id, (member.clone(), status.and_then(itself)));
         }
-        let by_id = answers.iter().filter_map(|(id, (member, status))| {
-            let version = status.as_ref().ok()?.version.clone();
-            Some((*id, (member.clone(), version)))
-        });
-        self.known().by_id.extend(by_id);
+        answers
+    }
+
+    /// Notes who answered as which member. Whoever is none any more is forgotten, and so is the connection.
+    fn note(&self, answers: &HashMap<u64, Answer>, members: &[ListedMember]) {
+        let mut known = self.known();
+        for (id, (member, status)) in answers {
+            if let Ok(status) = status {
+                known.by_id.insert(*id, (member.clone(), status.version.clone()));
+            }
+        }
+        known.by_id.retain(|id, _| members.iter().any(|member| member.id == *id));
+        known.quotas.retain(|id, _| members.iter().any(|member| member.id == *id));
+        known.by_url.retain(|url, _| members.iter().any(|member| member.client_urls.first() == Some(url)));
+    }
+}
+
+#[async_trait]
+impl Live for Etcd {
+    async fn look(&self) -> Result<Sight, Trouble> {
+        let asked = future::join_all(self.given.iter().map(|member| self.ask(member.clone()))).await;
+        let listed = listed_by(&asked).await?;
+        let mut answers = self.ask_the_rest(asked, &listed.members).await;
+        self.note(&answers, &listed.members);
         let versions = answers.values().filter_map(|(_, status)| Some(status.as_ref().ok()?.version.clone()));
         let oldest = versions.min_by_key(|version| numbers(version));
         let sights = listed.members.into_iter().map(|member| {
-            let silent = || Err("it tells no address that it answers at".into());
-            let answer = answers.remove(&member.id).map_or_else(silent, |(_, status)| status.map(answer));
-            MemberSight {
-                id: member.id,
-                name: member.name,
-                client_urls: member.client_urls,
-                peer_urls: member.peer_urls,
-                is_learner: member.is_learner,
-                answer,
-            }
+            let answered = answers.remove(&member.id);
+            sight(member, answered)
         });
         Ok(Sight { cluster: listed.cluster_id, version: oldest, members: sights.collect() })
     }
@@ -242,12 +259,41 @@ impl Live for Etcd {
     }
 }
 
+/// Who is a member, by the first of those who were `asked` that can tell.
+async fn listed_by(asked: &[Answer]) -> Result<etcd_rpc::Members, Trouble> {
+    let mut troubles = Vec::new();
+    for (member, status) in asked {
+        let place = member.endpoint();
+        match status {
+            Ok(_) => match timeout(LOOK, list(member)).await {
+                Ok(Ok(members)) => return Ok(members),
+                Ok(Err(error)) => troubles.push(error.to_string()),
+                Err(_) => troubles.push(format!("{place}: it did not list its members in time")),
+            },
+            Err(why) => troubles.push(format!("{place}: {why}")),
+        }
+    }
+    Err(Trouble::Away { place: "the cluster".into(), why: troubles.join("; ") })
+}
+
 /// The members by the word of a majority, or else by that of the one who is asked: a cluster without quorum has members
 /// too.
 async fn list(member: &Member) -> Result<etcd_rpc::Members, RpcError> {
     match timeout(LOOK / 2, member.members(Word::Majority)).await {
         Ok(Ok(members)) => Ok(members),
         Ok(Err(_)) | Err(_) => member.members(Word::Own).await,
+    }
+}
+
+fn sight(member: ListedMember, answered: Option<Answer>) -> MemberSight {
+    let silent = || Err("it tells no address that it answers at".into());
+    MemberSight {
+        id: member.id,
+        name: member.name,
+        client_urls: member.client_urls,
+        peer_urls: member.peer_urls,
+        is_learner: member.is_learner,
+        answer: answered.map_or_else(silent, |(_, status)| status.map(answer)),
     }
 }
 
@@ -268,6 +314,12 @@ fn answer(status: Status) -> MemberAnswer {
         alarms,
         errors: others,
     }
+}
+
+/// The quota, as a page of metrics has it.
+fn quota_in(page: &str) -> Option<i64> {
+    let told = page.lines().find_map(|line| line.strip_prefix("etcd_server_quota_backend_bytes "))?;
+    told.trim().parse::<f64>().ok().map(|quota| quota as i64).filter(|quota| *quota > 0)
 }
 
 /// Whose alarm `error` is, and which, if it is one: `memberID:10501334649042878790 alarm:NOSPACE `, with spaces as it
@@ -344,7 +396,51 @@ fn numbers(version: &str) -> [u64; 3] {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
     use super::*;
+
+    #[tokio::test]
+    async fn whoever_is_a_member_no_more_is_forgotten() {
+        let fake = testkit::FakeEtcd::start(2);
+        let etcd = Etcd::at(vec![fake.url(0).parse().unwrap()], Access::default());
+        let (stays, goes) = (fake.id(0), fake.id(1));
+        assert_eq!(etcd.look().await.unwrap().members.len(), 2);
+        assert_eq!((etcd.member(stays).is_some(), etcd.member(goes).is_some()), (true, true));
+        etcd.member(stays).unwrap().remove(goes).await.unwrap();
+        assert_eq!(etcd.look().await.unwrap().members.len(), 1);
+        assert_eq!((etcd.member(stays).is_some(), etcd.member(goes).is_some()), (true, false));
+        assert_eq!(etcd.known().by_url.len(), 0, "nor is there a connection");
+    }
+
+    /// A member of 3.4 or 3.5 tells it nowhere else.
+    #[tokio::test]
+    async fn a_quota_is_read_of_the_page_of_metrics_once() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint: Endpoint = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+        let etcd = Etcd::at(vec![endpoint.clone()], Access::default());
+        let member = etcd.given.first().unwrap();
+        let answering = async {
+            let (mut asking, _) = listener.accept().await.unwrap();
+            let mut asked = [0; 4];
+            asking.read_exact(&mut asked).await.unwrap();
+            let page =
+                "# TYPE etcd_server_quota_backend_bytes gauge\netcd_server_quota_backend_bytes 2.147483648e+09\n";
+            asking.write_all(format!("HTTP/1.0 200 OK\r\n\r\n{page}").as_bytes()).await.unwrap();
+            asking.shutdown().await.unwrap();
+            // What was asked is read to its end: closing before that would cut the answer off.
+            asking.read_to_end(&mut Vec::new()).await.unwrap();
+        };
+        let (quota, ()) = tokio::join!(etcd.quota(member, 7), answering);
+        assert_eq!(quota, Some(2 << 30));
+        // Nobody answers any more.
+        drop(listener);
+        assert_eq!(etcd.quota(member, 7).await, Some(2 << 30), "it was kept");
+        assert_eq!(etcd.quota(member, 8).await, None, "another member's is not known");
+        let unlimited = ["etcd_server_quota_backend_bytes 0", "etcd_server_quota_backend_bytes_other 5", ""];
+        assert!(unlimited.into_iter().all(|page| quota_in(page).is_none()));
+    }
 
     #[test]
     fn of_the_alarms_that_a_member_tells_its_own_are_its_own() {

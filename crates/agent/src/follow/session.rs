@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use archive::about::LineageNote;
 use archive::error::in_one_line;
-use archive::founding::found_lineage;
 use archive::header::{FORMAT, Link, PROGRAM};
 use archive::plan::{Parent, Target, Wanted};
 use archive::point::At;
@@ -91,10 +90,13 @@ impl SessionError {
     /// What is waited for.
     pub(crate) fn waits_for(&self) -> Doing {
         match self {
+            Self::Base(BaseError::Archive(_))
+            | Self::Resume(ResumeError::Archive(_))
+            | Self::Archive(_)
+            | Self::Undelivered(_) => Doing::WaitingForStore,
             Self::Live(_) | Self::Nobody(_) | Self::Broken(_) | Self::Base(_) | Self::Resume(_) => {
                 Doing::WaitingForEtcd
             }
-            Self::Archive(_) | Self::Undelivered(_) => Doing::WaitingForStore,
         }
     }
 
@@ -135,6 +137,7 @@ impl Session {
     pub async fn begin(follower: &Follower, epoch: Epoch, replaces: bool) -> Result<Self, SessionError> {
         let Follower { live, home, progress, .. } = follower;
         progress.does(Doing::Starting);
+        follower.spool.settle().await;
         let mut tip = home.with(|archive, home| archive.tip(&home.scratch)).await?;
         if let Some(end) = &tip {
             forget_what_is_over(follower, end);
@@ -160,12 +163,13 @@ impl Session {
             }
             Resume::NewLineage { parent, why } => (parent, why),
         };
-        let lineage = begin_lineage(home, parent, &why, now).await?;
+        let note = new_lineage(home, parent, why, now).await?;
+        let lineage = note.lineage.clone();
         follower.spool.forget_last();
-        tracing::info!(%lineage, why, "a chain begins with a full from etcd");
+        tracing::info!(%lineage, why = note.why, "a chain begins with a full from etcd");
         progress.does(Doing::TakingFull);
         let plan = BasePlan { member, etcd_cluster: sight.cluster, lineage, epoch };
-        let base = progress.full_taken(plan.take(&**live, home, now)).await?;
+        let base = progress.full_taken(plan.begin(&note, &**live, home)).await?;
         progress.tell(|told| told.sealed = Some(Mark { revision: base.revision, seen: now }));
         let mut told = Told::by(&base.closing);
         told.see_full(base.closing.auth_revision);
@@ -406,13 +410,13 @@ async fn auth_in_full(home: &Home, lineage: &LineageId, end: Revision) -> Result
     }
 }
 
-/// Begins a lineage, from `parent` if it came from there.
-pub(crate) async fn begin_lineage(
+/// What tells of a lineage that is yet to begin, from `parent` if it comes from there.
+pub(crate) async fn new_lineage(
     home: &Home,
     parent: Option<Parent>,
-    why: &str,
+    why: String,
     now: Timestamp,
-) -> Result<LineageId, SessionError> {
+) -> Result<LineageNote, SessionError> {
     // It comes after every other, also after one that began in this second, or by a clock that was ahead.
     let newest = home.with(|archive, _| {
         let lineages = archive.catalogue().histories.iter().filter_map(|history| history.lineage.as_ref()?.began());
@@ -420,14 +424,5 @@ pub(crate) async fn begin_lineage(
     });
     let after = newest.await?.and_then(|newest| newest.checked_add(SignedDuration::from_secs(1)).ok());
     let lineage = LineageId::new(after.map_or(now, |after| after.max(now)), rand::random());
-    let note = LineageNote {
-        format: FORMAT,
-        lineage: lineage.clone(),
-        parent,
-        began: now,
-        why: why.into(),
-        program: PROGRAM.into(),
-    };
-    found_lineage(&*home.store, &home.folder(), &note).await?;
-    Ok(lineage)
+    Ok(LineageNote { format: FORMAT, lineage, parent, began: now, why, program: PROGRAM.into() })
 }

@@ -5,7 +5,8 @@
 //! unless the archive is encrypted, what is in it is every key and value.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::fs::{self, File, TryLockError};
+use std::ffi::OsStr;
+use std::fs::{self, DirEntry, File, TryLockError};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -89,50 +90,22 @@ impl Spool {
     /// The spool in `folder`, which is made if need be, with what is in it. What was in the making is thrown away: its
     /// changes are still in etcd.
     pub fn open(folder: &Path) -> Result<Self, SpoolError> {
-        let scratch = |source| SpoolError::Disk { folder: folder.into(), source };
-        private_folder::make(folder).map_err(scratch)?;
-        let lock = private_folder::create_file(&folder.join(LOCK)).map_err(scratch)?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(SpoolError::InUse { folder: folder.into() }),
-            Err(TryLockError::Error(source)) => return Err(scratch(source)),
-        }
+        let disk = |source| SpoolError::Disk { folder: folder.into(), source };
+        private_folder::make(folder).map_err(disk)?;
+        let lock = lock(folder)?;
         match fs::remove_file(folder.join(MAKING)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(scratch(error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(disk(error)),
             _ => {}
         }
-        let mut found: Vec<Sealed> = Vec::new();
-        for lineage in fs::read_dir(folder).map_err(scratch)? {
-            let lineage = lineage.map_err(scratch)?;
-            let deltas = lineage.path().join("delta").join("0");
-            let listed = match fs::read_dir(&deltas) {
-                Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                    continue;
-                }
-                listed => listed.map_err(scratch)?,
-            };
-            for file in listed {
-                let file = file.map_err(scratch)?;
-                let path = format!("{}/delta/0/{}", lineage.file_name().display(), file.file_name().display());
-                let Some(name) = Name::parse(&path) else { continue };
-                let size_bytes = file.metadata().map_err(scratch)?.len();
-                let bytes = File::open(file.path()).map_err(scratch)?;
-                // One that is damaged is not sent, and is not thrown away either: a person may look at it.
-                let Ok(header) = read_header(&bytes) else { continue };
-                found.push(Sealed { name, header, size_bytes });
-            }
-        }
-        found.sort_by(|a, b| {
-            (&a.header.lineage, a.header.from, a.header.to).cmp(&(&b.header.lineage, b.header.from, b.header.to))
-        });
-        let store: Arc<dyn Store> = Arc::new(Folder::at(folder).map_err(|error| scratch(io::Error::other(error)))?);
+        let found = deltas_in(folder).map_err(disk)?;
+        let store: Arc<dyn Store> = Arc::new(Folder::at(folder).map_err(|error| disk(io::Error::other(error)))?);
         let spool = Self {
             folder: folder.into(),
             _lock: lock,
             store,
             queue: Mutex::new(found.into()),
             fill: watch::Sender::default(),
-            sealer: Sealer::start().map_err(scratch)?,
+            sealer: Sealer::start().map_err(disk)?,
         };
         spool.tell(&spool.lock());
         spool.forget_other_lockboxes();
@@ -214,6 +187,12 @@ impl Spool {
         &self.sealer
     }
 
+    /// Waits for what is being sealed. A session that is given up in the middle of that does not see it come, and it would
+    /// follow on nothing that the next one knows of.
+    pub(crate) async fn settle(&self) {
+        self.sealer.rest().await;
+    }
+
     /// Seals `segment`: makes its delta, and keeps it on the disk.
     pub fn seal(
         &self,
@@ -240,6 +219,8 @@ impl Spool {
         })?;
         self.publish(&file, &making, &self.folder.join(key.as_str())).map_err(failed)?;
         let mut queue = self.lock();
+        // What had its place is gone.
+        queue.retain(|other| other.name != name);
         queue.push_back(Sealed { name, header, size_bytes: written.size_bytes });
         self.tell(&queue);
         Ok(written)
@@ -271,7 +252,7 @@ impl Spool {
         let failed = |source| Error::Scratch { folder: self.folder.clone(), source };
         let key = self.key(sealed)?;
         let aside = self.folder.join(ASIDE);
-        let path = aside.join(key.as_str().replace('/', "-"));
+        let path = unused(aside.join(key.as_str().replace('/', "-")));
         private_folder::make(&aside)
             .and_then(|()| fs::rename(self.folder.join(key.as_str()), &path))
             .map_err(failed)?;
@@ -322,6 +303,59 @@ impl Spool {
     }
 }
 
+/// Takes the folder for ourselves.
+fn lock(folder: &Path) -> Result<File, SpoolError> {
+    let disk = |source| SpoolError::Disk { folder: folder.into(), source };
+    let lock = private_folder::create_file(&folder.join(LOCK)).map_err(disk)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(SpoolError::InUse { folder: folder.into() }),
+        Err(TryLockError::Error(source)) => Err(disk(source)),
+    }
+}
+
+/// The deltas in the folder of a spool, in order.
+fn deltas_in(folder: &Path) -> io::Result<Vec<Sealed>> {
+    let mut found = Vec::new();
+    for lineage in fs::read_dir(folder)? {
+        let lineage = lineage?;
+        let listed = match fs::read_dir(lineage.path().join("delta/0")) {
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => continue,
+            listed => listed?,
+        };
+        for file in listed {
+            found.extend(delta_in(&lineage.file_name(), &file?)?);
+        }
+    }
+    found.sort_by(|a: &Sealed, b: &Sealed| {
+        (&a.header.lineage, a.header.from, a.header.to).cmp(&(&b.header.lineage, b.header.from, b.header.to))
+    });
+    Ok(found)
+}
+
+/// The delta in `file`, if it is one, of the lineage whose folder is called so. One that is damaged is not sent, and is not
+/// thrown away either: a person may look at it.
+fn delta_in(lineage: &OsStr, file: &DirEntry) -> io::Result<Option<Sealed>> {
+    let path = format!("{}/delta/0/{}", lineage.display(), file.file_name().display());
+    let Some(name) = Name::parse(&path) else { return Ok(None) };
+    let size_bytes = file.metadata()?.len();
+    match read_header(&File::open(file.path())?) {
+        Ok(header) => Ok(Some(Sealed { name, header, size_bytes })),
+        Err(error) => {
+            tracing::warn!(place = %file.path().display(), %error, "what was sealed is damaged, and is not sent");
+            Ok(None)
+        }
+    }
+}
+
+/// `path`, or one like it where something is there already.
+fn unused(path: PathBuf) -> PathBuf {
+    let other = |number: u32| PathBuf::from(format!("{}.{number}", path.display()));
+    let is_free = |path: &PathBuf| !path.exists();
+    let found = std::iter::once(path.clone()).chain((2..).map(other)).find(is_free);
+    found.unwrap_or(path)
+}
+
 fn name_of(header: &Header) -> Name {
     Name::Delta(header.lineage.clone(), DeltaName { level: 0, from: header.from, to: header.to })
 }
@@ -330,108 +364,4 @@ fn name_of(header: &Header) -> Name {
 const CHUNK_BYTES: usize = 8 << 20;
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-
-    use archive::Cluster;
-    use archive::header::{FORMAT, Kind as ObjectKind, PROGRAM};
-    use archive::identity::{ClusterUid, Epoch, LineageId};
-    use etcd_data::Revision;
-    use jiff::Timestamp;
-
-    use super::*;
-    use crate::follow::live::Change;
-
-    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
-
-    fn seal(spool: &Spool, scratch: &Path) -> Result<Written, Error> {
-        let header = Header {
-            format: FORMAT,
-            kind: ObjectKind::Delta,
-            cluster: Cluster { name: "prod".into(), id: ClusterUid(7) },
-            lineage: LineageId::new(NOW, 1),
-            epoch: Epoch(1),
-            from: Revision(2),
-            to: Revision(2),
-            seen: (NOW, NOW),
-            written: NOW,
-            follows: None,
-            stands_for: None,
-            program: PROGRAM.into(),
-            encryption: None,
-        };
-        let writing = Writing { now: NOW, scratch, archive_key: None };
-        let mut segment = Segment::default();
-        segment.push(&Change { key: "a".into(), revision: Revision(2), put: None }, 0, NOW);
-        spool.seal(header, &segment, Closing::default(), &writing)
-    }
-
-    fn modes(folder: &Path, found: &mut Vec<(PathBuf, u32)>) {
-        found.push((folder.to_owned(), fs::metadata(folder).unwrap().mode() & 0o777));
-        for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
-            match entry.file_type().unwrap().is_dir() {
-                true => modes(&entry.path(), found),
-                false => found.push((entry.path(), entry.metadata().unwrap().mode() & 0o777)),
-            }
-        }
-    }
-
-    #[test]
-    fn nobody_else_reads_what_waits() {
-        let scratch = tempfile::tempdir().unwrap();
-        let folder = scratch.path().join("spools/one");
-        let spool = Spool::open(&folder).unwrap();
-        seal(&spool, scratch.path()).unwrap();
-        let mut found = Vec::new();
-        modes(&scratch.path().join("spools"), &mut found);
-        assert!(found.len() >= 6, "a lock, a delta, and the folders: {found:?}");
-        let open: Vec<_> = found.iter().filter(|(_, mode)| mode & 0o077 != 0).collect();
-        assert!(open.is_empty(), "{open:?}");
-
-        // One of an earlier time, that others may read.
-        drop(spool);
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
-        let spool = Spool::open(&folder).unwrap();
-        assert_eq!((spool.all().len(), fs::metadata(&folder).unwrap().mode() & 0o777), (1, 0o700));
-    }
-
-    #[test]
-    fn it_ends_with_what_was_delivered_last_until_that_is_forgotten() {
-        let scratch = tempfile::tempdir().unwrap();
-        let folder = scratch.path().join("spool");
-        let spool = Spool::open(&folder).unwrap();
-        assert!(spool.end().is_none());
-        seal(&spool, scratch.path()).unwrap();
-        let sealed = spool.first().unwrap();
-        assert!(spool.last().is_none());
-        assert_eq!(spool.end().unwrap().0, sealed);
-        spool.delivered(&sealed).unwrap();
-
-        // The next agent finds it.
-        drop(spool);
-        let spool = Spool::open(&folder).unwrap();
-        assert_eq!((spool.all(), *spool.fill().borrow()), (vec![], Fill::default()));
-        assert_eq!((spool.last().unwrap().0, spool.end().unwrap().0), (sealed.clone(), sealed));
-        spool.forget_last();
-        assert!(spool.last().is_none() && spool.end().is_none());
-        spool.forget_last();
-    }
-
-    #[test]
-    fn a_folder_that_others_may_have_prepared_is_refused_and_links_are_not_followed() {
-        let scratch = tempfile::tempdir().unwrap();
-        let folder = scratch.path().join("spool");
-        fs::create_dir(&folder).unwrap();
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
-        let Err(SpoolError::Disk { source, .. }) = Spool::open(&folder) else { panic!("it is used") };
-        assert_eq!(source.kind(), io::ErrorKind::PermissionDenied);
-
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
-        let spool = Spool::open(&folder).unwrap();
-        let precious = scratch.path().join("precious");
-        fs::write(&precious, "all").unwrap();
-        symlink(&precious, folder.join(MAKING)).unwrap();
-        seal(&spool, scratch.path()).unwrap_err();
-        assert_eq!(fs::read_to_string(&precious).unwrap(), "all");
-    }
-}
+mod tests;

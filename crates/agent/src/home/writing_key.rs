@@ -239,6 +239,12 @@ mod tests {
         assert!(!lockbox.exists());
     }
 
+    #[test]
+    fn the_documents_say_how_often_the_key_is_looked_at() {
+        let said = format!("An agent that runs looks every {} seconds", LOOK_EVERY.as_secs());
+        assert!(include_str!("../../../../docs/encryption.md").contains(&said), "no document says: {said}");
+    }
+
     #[tokio::test]
     async fn where_nobody_is_left_what_runs_goes_on_and_what_starts_is_refused() {
         let (store, folder) = (Arc::new(Memory::new()), tempfile::tempdir().unwrap());

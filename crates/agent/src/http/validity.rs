@@ -1,8 +1,12 @@
 //! From when to when a certificate holds. TLS libraries look at that of others only; we look at our own before others do.
 
+use std::path::Path;
+
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
 
 const SEQUENCE: u8 = 0x30;
 const VERSION: u8 = 0xa0;
@@ -22,6 +26,13 @@ pub(crate) fn of(certificate: &[u8]) -> Option<(Timestamp, Timestamp)> {
     let mut dates = Elements(fields.next_of(SEQUENCE)?);
     let (from, until) = (dates.next()?, dates.next()?);
     Some((time(from)?, time(until)?))
+}
+
+/// The dates of the certificate in a file that runs out first.
+pub(crate) async fn soonest_in(path: &Path) -> Option<(Timestamp, Timestamp)> {
+    let pem = tokio::fs::read(path).await.ok()?;
+    let dates = CertificateDer::pem_slice_iter(&pem).filter_map(|der| of(&der.ok()?));
+    dates.min_by_key(|(_, until)| *until)
 }
 
 /// DER elements, one behind the other.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use etcd_rpc::Tls;
 use jiff::Timestamp;
+use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::{Member, Prepared};
@@ -77,9 +78,14 @@ impl Member {
     }
 
     async fn end_if_lost(&self, wrapper: &Wrapper, trouble: &mut Option<String>) -> Beside {
-        // While it is made fit, its start looks by itself, and none begins before this has come to its end.
+        // While it is made fit, its start looks by itself.
         let mut start = self.start.lock().await;
-        let beside = start.look_while_it_runs().await;
+        let mut waits = self.waits.subscribe();
+        let beside = tokio::select! {
+            beside = start.look_while_it_runs() => beside,
+            // Where packets vanish a look takes seconds, and what it changes is what the next one goes by.
+            () = a_start_waits(&mut waits) => return Beside::Fine,
+        };
         let Beside::Ends(decision) = &beside else { return beside };
         match wrapper.end_etcd().await {
             Ok(()) => {
@@ -88,12 +94,21 @@ impl Member {
                 self.prepared.send_replace(Prepared::Preparing { since: Timestamp::now(), what });
                 *trouble = None;
             }
-            Err(why) if trouble.as_ref() != Some(&why) => {
-                tracing::error!(%decision, wrapper = wrapper.address, why, "etcd would have to end, and cannot be ended");
-                *trouble = Some(why);
+            Err(why) => {
+                start.leave_right();
+                if trouble.as_ref() != Some(&why) {
+                    tracing::error!(%decision, wrapper = wrapper.address, why, "etcd would have to end, and cannot be ended");
+                    *trouble = Some(why);
+                }
             }
-            Err(_) => {}
         }
         beside
+    }
+}
+
+/// Waits until a start is asked for.
+async fn a_start_waits(waits: &mut watch::Receiver<bool>) {
+    if waits.wait_for(|waits| *waits).await.is_err() {
+        std::future::pending::<()>().await;
     }
 }

@@ -47,6 +47,10 @@ pub(super) struct Gauges(Keys, Family<Labels, Gauge<f64, AtomicU64>>);
 #[derive(Debug)]
 pub(super) struct Counters(Keys, Family<Labels, Counter>);
 
+/// Counters of one name that somebody else counts: they are told as they stand.
+#[derive(Debug)]
+pub(super) struct Totals(Keys, Family<Labels, Counter<f64, AtomicU64>>);
+
 /// Histograms of one name.
 #[derive(Debug)]
 pub(super) struct Histograms(Keys, Family<Labels, Histogram, fn() -> Histogram>);
@@ -66,6 +70,14 @@ impl Book {
         self.registry.register(name, help, family.clone());
         self.describe(format!("{name}_total"), "counter", labels, help);
         Counters(labels, family)
+    }
+
+    /// Something that is counted elsewhere. `_total` is added to its name, as the format wants it.
+    pub(super) fn total(&mut self, name: &str, labels: Keys, help: &'static str) -> Totals {
+        let family = Family::default();
+        self.registry.register(name, help, family.clone());
+        self.describe(format!("{name}_total"), "counter", labels, help);
+        Totals(labels, family)
     }
 
     /// Spans of time.
@@ -127,6 +139,16 @@ impl Counters {
     }
 }
 
+impl Totals {
+    /// Sets what is known; what is not, is not there.
+    pub(super) fn set_known(&self, values: &[&str], value: Option<f64>) {
+        self.1.clear();
+        if let Some(value) = value {
+            self.1.get_or_create(&labels(self.0, values)).inc_by(value);
+        }
+    }
+}
+
 impl Histograms {
     /// Is there from now on, with nothing in it.
     pub(super) fn begin(&self, values: &[&str]) {
@@ -152,6 +174,11 @@ pub(super) fn page(described: &[Described]) -> String {
             "etcdbr_",
             "By their published names, so that alerts and boards go on working. `etcdbr_snapshotter_failure` and the two of\n\
              the network only grow, but are told as gauges, because the format would add `_total` to the names of counters.",
+        ),
+        (
+            "Of the process",
+            "process_",
+            "By the names that Prometheus has for them everywhere. They are there on Linux.",
         ),
     ];
     for (title, prefix, about) in parts {

@@ -1,11 +1,13 @@
 //! The metrics of etcd-backup-restore, by their published names and labels.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use api::status::{Capture, CaptureState, Role, Status};
+use archive::LineageId;
 use etcd_data::Kind;
 use jiff::Timestamp;
 
@@ -17,6 +19,8 @@ pub(super) struct Published {
     gc: Counters,
     latest_revision: Gauges,
     latest_timestamp: Gauges,
+    /// What the two gauges before tell of, by kind.
+    latest: Mutex<BTreeMap<&'static str, Latest>>,
     required: Gauges,
     /// What the gauge before does not find in the status.
     full_is_due: AtomicBool,
@@ -39,6 +43,15 @@ pub(super) struct Published {
     received: Gauges,
 }
 
+/// The newest of a kind.
+#[derive(Debug, Default)]
+struct Latest {
+    revision: i64,
+    at: Timestamp,
+    /// The newest history that an archive was found to have one of.
+    lineage: Option<LineageId>,
+}
+
 const SNAPSHOTS: [SnapshotKind; 2] = [SnapshotKind::Full, SnapshotKind::Incr];
 
 impl Published {
@@ -50,6 +63,7 @@ impl Published {
             gc: book.counter(&name("snapshot_gc"), both, "Objects that retention deleted"),
             latest_revision: book.gauge(&name("snapshot_latest_revision"), &["kind"], "The newest one's last revision"),
             latest_timestamp: book.gauge(&name("snapshot_latest_timestamp"), &["kind"], "When it was published"),
+            latest: Mutex::default(),
             required: book.gauge(
                 &name("snapshot_required"),
                 &["kind"],
@@ -164,9 +178,32 @@ impl Published {
     pub(super) fn snapshot(&self, kind: SnapshotKind, took: Duration, published: Option<(i64, Timestamp)>) {
         self.snapshot.observe(&[kind_of(kind), truth(published.is_some())], took);
         if let Some((revision, at)) = published {
-            self.latest_revision.set(&[kind_of(kind)], revision as f64);
-            self.latest_timestamp.set(&[kind_of(kind)], at.as_second() as f64);
+            let mut all = self.latest();
+            let latest = all.entry(kind_of(kind)).or_default();
+            (latest.revision, latest.at) = (revision, at);
+            self.tell(kind, latest);
         }
+    }
+
+    /// What was published since the archive was listed stays: a listing leads back only where a new history begins earlier.
+    pub(super) fn found(&self, kind: SnapshotKind, lineage: Option<&LineageId>, (revision, at): (i64, Timestamp)) {
+        let mut all = self.latest();
+        let latest = all.entry(kind_of(kind)).or_default();
+        let is_of_a_new_history = latest.lineage.is_some() && lineage > latest.lineage.as_ref();
+        latest.lineage = latest.lineage.take().max(lineage.cloned());
+        if at >= latest.at && (revision >= latest.revision || is_of_a_new_history) {
+            (latest.revision, latest.at) = (revision, at);
+            self.tell(kind, latest);
+        }
+    }
+
+    fn latest(&self) -> MutexGuard<'_, BTreeMap<&'static str, Latest>> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, kind: SnapshotKind, latest: &Latest) {
+        self.latest_revision.set(&[kind_of(kind)], latest.revision as f64);
+        self.latest_timestamp.set(&[kind_of(kind)], latest.at.as_second() as f64);
     }
 
     pub(super) fn full_is_due(&self, is_due: bool) {

@@ -176,6 +176,60 @@ fn what_happened_is_counted() {
 }
 
 #[test]
+fn what_an_archive_has_is_told_where_nothing_newer_was_published() {
+    let [old, new] = [1, 2].map(|salt| LineageId::new(at("2026-11-20T00:00:00Z"), salt));
+    let moment = |second: i64| Timestamp::from_second(1_795_219_200 + second).unwrap();
+    let metrics = Metrics::new();
+    let check = |revision: i64, second: i64, step: &str| {
+        let text = metrics.render(&status());
+        let now = samples(&text);
+        let of = |what: &str| now.get(format!("etcdbr_snapshot_latest_{what}{{kind=\"Full\"}}").as_str()).copied();
+        assert_eq!(of("revision"), Some(revision as f64), "{step}");
+        assert_eq!(of("timestamp"), Some((1_795_219_200 + second) as f64), "{step}");
+    };
+    let found =
+        |lineage, revision, second| metrics.found(SnapshotKind::Full, Some(lineage), (revision, moment(second)));
+    found(&old, 70, 0);
+    check(70, 0, "after a restart");
+    metrics.snapshot(SnapshotKind::Full, Duration::ZERO, Some((80, moment(10))));
+    found(&old, 70, 0);
+    check(80, 10, "the listing is older");
+    found(&old, 75, 20);
+    check(80, 10, "it was listed before, and reached the store late");
+    found(&old, 80, 30);
+    check(80, 30, "taken again, by another agent");
+    found(&new, 50, 40);
+    check(50, 40, "a restore has led back");
+    found(&old, 90, 35);
+    check(50, 40, "the history before has ended");
+    metrics.found(SnapshotKind::Incr, Some(&new), (60, moment(50)));
+    check(50, 40, "a delta is no full");
+}
+
+/// Held against a clock of the kernel that is not in `/proc`.
+#[test]
+fn the_process_tells_what_it_uses_and_since_when() {
+    let used = || {
+        let clock = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        clock.tv_sec as f64 + clock.tv_nsec as f64 / 1e9
+    };
+    let metrics = Metrics::new();
+    // So much that a sum of two answers would show.
+    while used() < 0.5 {
+        drop(metrics.render(&status()));
+    }
+    let text = metrics.render(&status());
+    let (now, most) = (samples(&text), used());
+    let of = |name: &str| now.get(format!("{name}{{}}").as_str()).or_else(|| now.get(name)).copied().unwrap();
+    let cpu = of("process_cpu_seconds_total");
+    assert!(cpu > 0.25 && cpu < most + 0.1, "{cpu} of {most}");
+    let age = Timestamp::now().as_second() as f64 - of("process_start_time_seconds");
+    assert!((-2.0..86_400.0).contains(&age), "{age}");
+    assert!(of("process_resident_memory_bytes") > f64::from(1 << 20), "{text}");
+    assert!((3.0..1e6).contains(&of("process_open_fds")), "{text}");
+}
+
+#[test]
 fn every_metric_that_is_told_of_is_there_and_the_other_way_round() {
     let metrics = Metrics::new();
     let text = metrics.render(&status());

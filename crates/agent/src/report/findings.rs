@@ -2,6 +2,7 @@
 
 use api::status::{Finding, Severity};
 use etcd_rpc::AlarmKind;
+use jiff::Timestamp;
 
 use super::Heard;
 use super::verdict::Judged;
@@ -10,10 +11,10 @@ use crate::doctor::remedy::of_alarm;
 use crate::follow::choose;
 use crate::member::Prepared;
 
-/// Everything that is wrong, by what the parts told.
-pub(super) fn of(heard: &Heard, judged: &Judged) -> Vec<Finding> {
+/// Everything that is wrong `now`, by what the parts told.
+pub(super) fn of(heard: &Heard, judged: &Judged, now: Timestamp) -> Vec<Finding> {
     let all = member(heard).into_iter().chain(cluster(heard)).chain(archive(heard)).chain(elsewhere(heard));
-    let all = all.chain(lack(judged)).chain(capture(heard, judged));
+    let all = all.chain(lack(judged)).chain(capture(heard, judged)).chain(certificates(heard, now));
     let mut findings: Vec<Finding> = all.collect();
     findings.sort_by_key(|finding| finding.severity);
     findings
@@ -132,4 +133,19 @@ fn capture(heard: &Heard, judged: &Judged) -> Option<Finding> {
         }
         (None, None) => None,
     }
+}
+
+/// Our own certificates, which run out unnoticed where nobody connects anew.
+fn certificates(heard: &Heard, now: Timestamp) -> impl Iterator<Item = Finding> {
+    heard.certificates.iter().filter(move |one| one.is_late(now)).map(move |one| {
+        let place = format!("the certificate {}", one.file.display());
+        let finding = match one.until < now {
+            true => Finding {
+                since: Some(one.until),
+                ..found(Severity::Critical, place, format!("it ran out at {}", one.until))
+            },
+            false => found(Severity::Warning, place, format!("it runs out at {}", one.until)),
+        };
+        with_remedy(finding, "renew it; it is read again by itself")
+    })
 }

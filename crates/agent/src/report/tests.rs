@@ -42,6 +42,7 @@ async fn reporter() -> Reporter {
         restoring: watch::Sender::default().subscribe(),
         care: watch::Sender::default().subscribe(),
         prepared: watch::Sender::default().subscribe(),
+        certificates: Vec::new(),
     }
 }
 
@@ -306,5 +307,31 @@ fn a_restore_takes_as_long_as_a_drill_did() {
         let upkeep = upkeep::Told { drill_took, ..upkeep::Told::default() };
         let told = recoverable(&Heard { standing, upkeep, ..Heard::default() }, 100);
         assert_eq!((told.restore_seconds, told.restore_measured), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_of_ours_is_told_before_it_runs_out() {
+    let reporter = reporter().await;
+    let now: Timestamp = "2026-11-22T00:00:00Z".parse().unwrap();
+    for (from, until, expected) in [
+        ("2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z", None),
+        ("2026-01-01T00:00:00Z", "2026-12-05T00:00:00Z", Some(Severity::Warning)),
+        // One that a machine renews every day.
+        ("2026-11-21T12:00:00Z", "2026-11-22T12:00:00Z", None),
+        ("2026-11-21T03:00:00Z", "2026-11-22T03:00:00Z", Some(Severity::Warning)),
+        ("2026-01-01T00:00:00Z", "2026-11-21T23:59:59Z", Some(Severity::Critical)),
+    ] {
+        let ours = Certificate {
+            file: "/etc/refloat/tls.crt".into(),
+            from: from.parse().unwrap(),
+            until: until.parse().unwrap(),
+        };
+        let heard = Heard { certificates: vec![ours], ..Heard::default() };
+        let told = heard.status(now, &reporter, Vec::new()).findings;
+        let told: Vec<_> =
+            told.iter().filter(|finding| finding.place == "the certificate /etc/refloat/tls.crt").collect();
+        assert_eq!(told.first().map(|finding| finding.severity), expected, "{until}: {told:?}");
+        assert!(told.iter().all(|finding| finding.what.ends_with(until)), "{told:?}");
     }
 }

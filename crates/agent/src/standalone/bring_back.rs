@@ -150,8 +150,13 @@ impl Bringing {
                 let look = move |archive: &Archive, home: &Home| -> Result<bool, Error> {
                     let agreed = archive.agree(&wanted, &At::Revision(revision), &home.scratch)?;
                     // What has no key of Kubernetes' is not even fetched.
-                    let point = archive.open_for(&agreed, WantedKeys::Prefix(KUBERNETES))?;
-                    Ok(is_raised(rule, &point.database, revision)?)
+                    for place in KUBERNETES {
+                        let point = archive.open_for(&agreed, WantedKeys::Prefix(place))?;
+                        if is_raised(rule, &point.database, revision)? {
+                            return Ok(true);
+                        }
+                    }
+                    Ok(false)
                 };
                 self.home.with(look).await.map_err(|error| in_one_line(&error))
             }

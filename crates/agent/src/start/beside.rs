@@ -1,10 +1,12 @@
 //! A member that runs, looked at: whether its etcd has to end, so that it can be started otherwise.
 
+use archive::fence::Tick;
 use etcd_rpc::Member;
 
 use super::archived::Look;
 use super::decision::Decision;
 use super::others::{self, Own};
+use super::right::KeptFor;
 use super::seen::{Directory, Others};
 use super::vigil::Quorum;
 use super::{Setup, Start, volume};
@@ -31,6 +33,7 @@ impl Start {
             Some(Own { has_leader: true, .. }) => {
                 self.left_alone = None;
                 self.vigil.forget_quorum();
+                self.leave_right_when_followed();
                 return Beside::Fine;
             }
             Some(Own { member, has_leader: false }) => {
@@ -50,14 +53,25 @@ impl Start {
             _ => policy.quorum_lost.is_after(missed),
         };
         if quorum != Quorum::Missed || !is_over {
+            self.leave_right_in_time(Tick::now());
             return Beside::Waits;
         }
         let volume = volume::look(&self.setup.place);
         let decision = self.decide(volume, directory, met, missed, Look::Names).await.decision;
-        let acts = matches!(decision, Decision::Restore(_) | Decision::Join(_));
+        self.leave_right_unless(&decision);
+        let acts = match self.right_for(&decision).await {
+            Some(right) => right.is_ok(),
+            None => matches!(decision, Decision::Restore(_) | Decision::Join(_)),
+        };
         // All that took its time.
         let is_led = self.ask_own().await.is_some_and(|own| own.has_leader);
-        if acts && !is_led { Beside::Ends(decision) } else { Beside::Waits }
+        if !acts || is_led {
+            return Beside::Waits;
+        }
+        if matches!(decision, Decision::Restore(_)) {
+            self.kept_for = KeptFor::Start(Tick::now());
+        }
+        Beside::Ends(decision)
     }
 
     /// What the member says of itself, if it serves.

@@ -151,7 +151,8 @@ fn is_lost(seen: &Seen, policy: &Policy) -> bool {
 ///
 /// All that could be that one look at the same, and have to agree without a word. So it is the one that has most of those
 /// that answer, and of several the first by name; who lost its data comes after all that have any, even where the archive
-/// has more than they. Where nobody has data, it is the first by name of all members, or the one that was chosen.
+/// has more than they. Where nobody has data, it is the first by name of all members, or the one that was chosen. Those that cannot
+/// reach each other look at something else each: of them, the one does it that gets the right to write ([`super::right`]).
 fn rebuild(seen: &Seen, policy: &Policy) -> Decision {
     let restore = match furthest(seen) {
         Decision::Restore(restore) => restore,

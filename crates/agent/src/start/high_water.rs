@@ -12,12 +12,15 @@ use etcd_data::database::{Direction, Next, Record, RevisionRange};
 use etcd_data::restore::RestoreError;
 use etcd_data::restore::options::Bump;
 use etcd_data::view::Horizon;
-use etcd_data::{Database, Error, Revision};
+use etcd_data::{Database, Error, KeyValue, Revision};
 
 use super::policy::HighWater;
 
-/// Where Kubernetes keeps its objects.
-pub const KUBERNETES: &[u8] = b"/registry/";
+/// Where Kubernetes keeps its objects, and OpenShift those of its own and of Kubernetes, if nobody says otherwise
+/// (`--etcd-prefix`).
+pub const KUBERNETES: [&[u8]; 3] = [b"/registry/", b"/kubernetes.io/", b"/openshift.io/"];
+/// How a value begins that an API server has written in protobuf, or encrypted, wherever it keeps it.
+const WRITTEN_BY_KUBERNETES: [&[u8]; 2] = [b"k8s\0", b"k8s:enc:"];
 
 /// More revisions than were written without being noticed in any short while.
 const LEAST_MARGIN: i64 = 1_000_000;
@@ -57,7 +60,7 @@ pub fn is_raised(rule: HighWater, database: &Database, revision: Revision) -> Re
 pub fn is_kubernetes(database: &Database, up_to: Revision) -> Result<bool, Error> {
     let mut found = false;
     let step = |seen: &mut bool, record: Record<'_>| {
-        *seen |= record.key()?.starts_with(KUBERNETES);
+        *seen |= is_of_kubernetes(&record.key_value()?);
         Ok(if *seen { Next::Enough } else { Next::More })
     };
     let take = |seen: bool| {
@@ -68,12 +71,17 @@ pub fn is_kubernetes(database: &Database, up_to: Revision) -> Result<bool, Error
     Ok(found)
 }
 
+fn is_of_kubernetes(record: &KeyValue<'_>) -> bool {
+    KUBERNETES.iter().any(|place| record.key.starts_with(place))
+        || WRITTEN_BY_KUBERNETES.iter().any(|begin| record.value.starts_with(begin))
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use etcd_data::records::TailRecord;
-    use etcd_data::{KeyValue, RevKey, Tables};
+    use etcd_data::{RevKey, Tables};
 
     use super::*;
 
@@ -104,9 +112,26 @@ mod tests {
     fn revisions_go_on_after_the_highest_that_anybody_can_have_seen() {
         check(HighWater::Kubernetes, "/registry/pods/a", 1000, Bump::By(990));
         check(HighWater::Kubernetes, "/registry", 1000, Bump::No);
+        check(HighWater::Kubernetes, "/kubernetes.io/pods/a", 1000, Bump::By(990));
+        check(HighWater::Kubernetes, "/openshift.io/routes/a", 1000, Bump::By(990));
+        check(HighWater::Kubernetes, "/kubernetes", 1000, Bump::No);
         check(HighWater::Always, "a", 1000, Bump::By(990));
         check(HighWater::Never, "/registry/pods/a", 1000, Bump::No);
         check(HighWater::Always, "a", 5, Bump::By(1));
+    }
+
+    #[test]
+    fn kubernetes_is_known_by_what_it_writes_wherever_it_keeps_it() {
+        for (value, expected) in [
+            (&b"k8s\0\x0a\x15"[..], true),
+            (b"k8s:enc:aescbc:v1:key-2:", true),
+            (b"{\"kind\":\"Pod\"}", false),
+            (b"k8s", false),
+            (b"", false),
+        ] {
+            let record = KeyValue { key: b"/tenant-7/pods/a", value, ..KeyValue::default() };
+            assert_eq!(is_of_kubernetes(&record), expected, "{}", value.escape_ascii());
+        }
     }
 
     #[test]

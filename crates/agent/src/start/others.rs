@@ -13,7 +13,7 @@ use etcd_data::{MemberId, Revision};
 use etcd_rpc::{Access, Endpoint, Fault, ListedMember, Member, RpcError, Word};
 use futures::future::join_all;
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::place::Place;
 use super::seen::{self, Ahead, Directory, Membership, Others, Standing};
@@ -75,33 +75,39 @@ impl Answer {
     }
 }
 
-/// How long a peers' door may take to open.
-const KNOCKS_FOR: Duration = Duration::from_secs(2);
+/// How long a look at the others takes at the most, however many there are, and whatever becomes of packets. It is repeated every
+/// few seconds, and what is decided by it must not be much older. Who is there answers within milliseconds; a packet that was
+/// lost is sent again after one second.
+pub const LOOK: Duration = Duration::from_secs(5);
+/// What of that answers may take, all that one member is asked for together.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(3);
+/// What is left for the door of the peers of those who have not answered.
+const KNOCKS_FOR: Duration = LOOK.saturating_sub(ANSWERS_WITHIN);
 
-/// Asks the member itself, at `doors`. Nothing if it does not run, or if it is another that answers there.
+/// Asks the member itself, at all its `doors` at once. Nothing if it does not run, or if it is another that answers there.
 pub async fn ask_own(place: &Place, doors: &[Member]) -> Option<Own> {
-    for door in doors {
-        let Ok(status) = door.status().await else { continue };
-        let header = &status.header;
-        let member = seen::Member {
-            id: MemberId(header.member_id),
-            cluster: ClusterId(header.cluster_id),
-            revision: Revision(header.revision),
-            remarks: Vec::new(),
-        };
-        if status.leader != 0 {
-            return Some(Own { member, has_leader: true });
-        }
-        let Ok(listed) = door.members(Word::Own).await else { continue };
-        let own = listed.members.into_iter().find(|listed| listed.id == header.member_id);
-        if own.is_some_and(|own| own.name == place.name) {
-            return Some(Own { member, has_leader: false });
-        }
-    }
-    None
+    let by = Instant::now() + ANSWERS_WITHIN;
+    join_all(doors.iter().map(|door| ask_own_at(place, door, by))).await.into_iter().flatten().next()
 }
 
-/// Asks the members at `endpoints`, all at once. This one may be among them.
+async fn ask_own_at(place: &Place, door: &Member, by: Instant) -> Option<Own> {
+    let status = timeout_at(by, door.status()).await.ok()?.ok()?;
+    let header = &status.header;
+    let member = seen::Member {
+        id: MemberId(header.member_id),
+        cluster: ClusterId(header.cluster_id),
+        revision: Revision(header.revision),
+        remarks: Vec::new(),
+    };
+    if status.leader != 0 {
+        return Some(Own { member, has_leader: true });
+    }
+    let listed = timeout_at(by, door.members(Word::Own)).await.ok()?.ok()?;
+    let own = listed.members.into_iter().find(|listed| listed.id == header.member_id);
+    own.is_some_and(|own| own.name == place.name).then_some(Own { member, has_leader: false })
+}
+
+/// Asks the members at `endpoints`, all at once, and takes no longer than [`LOOK`]. This one may be among them.
 pub async fn meet(place: &Place, endpoints: &[Endpoint], access: &Access, directory: &Directory) -> Met {
     if place.is_alone() {
         return Met::only(Others::Alone, BTreeSet::new());
@@ -110,7 +116,8 @@ pub async fn meet(place: &Place, endpoints: &[Endpoint], access: &Access, direct
         Directory::Sound(member) => Some(member),
         _ => None,
     };
-    let asked = join_all(endpoints.iter().map(|endpoint| ask(endpoint, access))).await;
+    let by = Instant::now() + ANSWERS_WITHIN;
+    let asked = join_all(endpoints.iter().map(|endpoint| ask(endpoint, access, by))).await;
     let mut refusal = None;
     let mut clusters: BTreeMap<u64, Vec<Answer>> = BTreeMap::new();
     for answer in asked {
@@ -215,26 +222,43 @@ fn is_elsewhere(place: &Place, held: Option<MemberId>, members: &[ListedMember])
     own.is_some_and(|own| !own.is_learner && set(&own.peer_urls) != set(&place.peer_urls))
 }
 
-async fn ask(endpoint: &Endpoint, access: &Access) -> Result<Answer, RpcError> {
+async fn ask(endpoint: &Endpoint, access: &Access, by: Instant) -> Result<Answer, RpcError> {
     let member = Member::new(endpoint.clone(), access);
-    let status = member.status().await?;
+    let status = answer_by(by, endpoint, member.status()).await?;
     // Without a leader the question would only wait for one, and of a learner nobody can ask it.
     let has_word = status.leader != 0 && !status.is_learner;
     let says = match has_word {
         false => Says::NoLeader,
-        true => match member.members(Word::Majority).await {
+        true => match answer_by(by, endpoint, member.members(Word::Majority)).await {
             Ok(members) => Says::Members(members.members),
             Err(error) => Says::Withheld(error),
         },
     };
     let listed = match &says {
         Says::Members(members) => members.clone(),
-        _ => member.members(Word::Own).await.map(|members| members.members).unwrap_or_default(),
+        _ => {
+            let own = answer_by(by, endpoint, member.members(Word::Own)).await;
+            own.map(|members| members.members).unwrap_or_default()
+        }
     };
     let own = listed.into_iter().find(|listed| listed.id == status.header.member_id);
     let name = own.map(|own| own.name).filter(|name| !name.is_empty()).unwrap_or_else(|| endpoint.to_string());
     let (id, cluster) = (MemberId(status.header.member_id), status.header.cluster_id);
     Ok(Answer { member, id, cluster, name, revision: status.header.revision, is_learner: status.is_learner, says })
+}
+
+/// What is answered at `endpoint` until then.
+async fn answer_by<T>(
+    by: Instant,
+    endpoint: &Endpoint,
+    asked: impl Future<Output = Result<T, RpcError>>,
+) -> Result<T, RpcError> {
+    let late = |_| RpcError {
+        endpoint: endpoint.clone(),
+        action: "looking at the cluster",
+        fault: Fault::Deadline { after: ANSWERS_WITHIN },
+    };
+    timeout_at(by, asked).await.map_err(late)?
 }
 
 /// Whether nobody is there, or may be there again soon: as opposed to one who does not let us in.
@@ -244,4 +268,41 @@ fn is_silence(fault: &Fault) -> bool {
 
 fn told(error: &RpcError) -> String {
     format!("{error}: {}", error.fault)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// Whoever connects is let in by the system, and nobody ever says a word.
+    #[tokio::test(start_paused = true)]
+    async fn however_many_say_nothing_a_look_ends() {
+        let silent: [TcpListener; 4] = std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+        let url = |listener: &TcpListener| format!("http://{}", listener.local_addr().unwrap());
+        let endpoints: Vec<Endpoint> = silent.iter().map(|listener| url(listener).parse().unwrap()).collect();
+        // Nobody listens there.
+        let nowhere = "http://127.0.0.1:1";
+        let place = Place {
+            cluster: "prod".into(),
+            name: "m0".into(),
+            peer_urls: vec![nowhere.into()],
+            initial_cluster: format!("m0={nowhere},m1={nowhere},m2={nowhere}"),
+            token: "etcd-cluster".into(),
+            data_dir: "data".into(),
+            wal_dir: None,
+            namespace: None,
+        };
+        let began = Instant::now();
+        let met = meet(&place, &endpoints, &Access::default(), &Directory::Empty).await;
+        assert_eq!((met.others, met.answering), (Others::Silent, BTreeSet::new()));
+        assert!(began.elapsed() <= LOOK, "{:?}", began.elapsed());
+
+        let began = Instant::now();
+        let doors: Vec<Member> =
+            endpoints.iter().map(|endpoint| Member::new(endpoint.clone(), &Access::default())).collect();
+        assert_eq!(ask_own(&place, &doors).await, None);
+        assert!(began.elapsed() <= LOOK, "{:?}", began.elapsed());
+    }
 }

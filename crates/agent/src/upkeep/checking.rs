@@ -117,8 +117,13 @@ impl Part {
 pub(super) fn tell_reach(archive: &Archive, told: &watch::Sender<Told>) {
     told.send_modify(|told| {
         let unusable = told.unusable.values().flatten().cloned().collect();
-        told.reach = Reach::of(archive.catalogue(), unusable);
+        told.reach = Reach::after(told.reach.take(), Reach::of(archive.catalogue(), unusable));
     });
+}
+
+/// Tells that there is no archive any more.
+pub(super) fn tell_gone(told: &watch::Sender<Told>) {
+    told.send_modify(|told| told.reach = Reach::after(told.reach.take(), None));
 }
 
 /// Tells what is proven, how far it could be restored, and how much there is.

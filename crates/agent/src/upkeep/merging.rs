@@ -1,9 +1,9 @@
 //! Small deltas put together to larger ones, and long chains to fulls.
 
-use archive::Error;
 use archive::archive::Archive;
 use archive::merge_plan::MergePolicy;
 use archive::plan::{Known, PlanError, RestorePlan, Wanted};
+use archive::{Catalogue, Entry, Error, History};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
@@ -45,6 +45,23 @@ pub(super) fn merge(archive: &Archive, home: &Home, policy: &MergePolicy, metric
         Some(full) => Done { said: format!("{deltas}, and the full {}", full.key), follows: Some(Work::Compare) },
         None => deltas.into(),
     })
+}
+
+/// The newest full and the newest delta that are listed, each of the newest history that has one.
+pub(super) fn tell_latest(catalogue: &Catalogue, metrics: &Metrics) {
+    let of_newest = |entries: fn(&History) -> &[Entry]| {
+        let history = catalogue.histories.iter().rev().find(|history| !entries(history).is_empty())?;
+        let revision = entries(history).iter().filter_map(|entry| entry.to).max()?;
+        let times = entries(history).iter().filter(move |entry| entry.to == Some(revision)).map(Entry::time);
+        Some((history.lineage.as_ref(), revision.0, times))
+    };
+    // Fulls of one revision are taken again; deltas are written again when they are merged, with nothing new in them.
+    if let Some((lineage, revision, times)) = of_newest(History::fulls) {
+        metrics.found(SnapshotKind::Full, lineage, (revision, times.max().unwrap_or_default()));
+    }
+    if let Some((lineage, revision, times)) = of_newest(History::deltas) {
+        metrics.found(SnapshotKind::Incr, lineage, (revision, times.min().unwrap_or_default()));
+    }
 }
 
 /// What stands behind the newest full.

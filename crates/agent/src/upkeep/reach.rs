@@ -1,7 +1,8 @@
 //! How far an archive could be restored: by what is listed, without what was found to be of no use.
 //!
 //! It is told from names and findings, so it costs nothing to tell it often: what is damaged shows once it was read, what
-//! is missing with the next listing. Where nothing at all is listed nothing is told, for then it may not have begun.
+//! is missing with the next listing. Where nothing at all is listed nothing is told, for then it may not have begun; unless
+//! something was there before.
 
 use std::collections::BTreeSet;
 
@@ -43,6 +44,18 @@ impl Reach {
         let plan = RestorePlan::choose(catalogue, &Wanted::default(), &known).ok();
         let newest = plan.and_then(|plan| Some(Point { revision: plan.target?, lineage: plan.base.lineage }));
         Some(Self { last: Point { lineage: history.lineage.clone(), revision }, written, newest })
+    }
+
+    /// What is told when `now` is found where `before` was told: that all of it is gone, or all of its newest history, is no
+    /// new beginning. What comes later is of a newer history.
+    pub(super) fn after(before: Option<Self>, now: Option<Self>) -> Option<Self> {
+        match (before, now) {
+            (Some(before), None) => Some(Self { newest: None, ..before }),
+            (Some(before), Some(now)) if before.last.lineage > now.last.lineage => {
+                Some(Self { newest: now.newest, ..before })
+            }
+            (_, now) => now,
+        }
     }
 
     /// Whether all could be restored that is there.
@@ -98,6 +111,24 @@ mod tests {
         });
         assert_eq!(reach.is_whole(), point == Some((newest, reach.last.revision.0)), "{reach:?}");
         Some((reach.last.revision.0, point))
+    }
+
+    #[test]
+    fn what_was_there_and_is_gone_is_lacking_until_it_is_back_or_something_newer_has_begun() {
+        let at = |salt, revision| Point { lineage: Some(lineage(salt)), revision: Revision(revision) };
+        let whole = |salt, revision| {
+            let last = at(salt, revision);
+            Some(Reach { newest: Some(last.clone()), last, written: Timestamp::UNIX_EPOCH })
+        };
+        assert_eq!(Reach::after(None, None), None, "it may not have begun");
+        assert_eq!(Reach::after(None, whole(1, 60)), whole(1, 60));
+        let gone = Reach::after(whole(1, 60), None).unwrap();
+        assert_eq!((gone.newest.as_ref(), &gone.last), (None, &at(1, 60)));
+        let older = Reach::after(Some(gone), whole(0, 100)).unwrap();
+        assert_eq!((older.newest.as_ref(), &older.last), (Some(&at(0, 100)), &at(1, 60)));
+        assert!(!older.is_whole());
+        assert_eq!(Reach::after(Some(older.clone()), whole(1, 60)), whole(1, 60));
+        assert_eq!(Reach::after(Some(older), whole(2, 5)), whole(2, 5));
     }
 
     #[test]

@@ -93,3 +93,35 @@ impl When {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Requires that `page` has these words, wherever its lines break.
+    #[track_caller]
+    fn require(page: &str, words: &str) {
+        let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(page.contains(words), "no document says: {words}");
+    }
+
+    #[test]
+    fn the_documents_say_what_is_done_when() {
+        let Schedule { copy_every, verify_every, reread_every, reread_within, compare_every, .. } = Schedule::default();
+        let (copied, minutes, hours) =
+            (copy_every.as_secs(), verify_every.as_secs() / 60, compare_every.as_secs() / 3600);
+        let (parts, days) = (reread_within.as_secs() / reread_every.as_secs(), reread_within.as_secs() / (24 * 3600));
+        assert_eq!(reread_every, Duration::from_secs(3600), "each hour, as is said below");
+
+        let reliability = include_str!("../../../../docs/reliability.md");
+        require(reliability, &format!("reads every new object back within {minutes} minutes"));
+        require(reliability, &format!("Every {hours} hours it rebuilds the newest point"));
+        require(reliability, &format!("Each hour it reads a {parts}th of all objects again"));
+        require(reliability, &format!("each is read once in {days} days"));
+        let destinations = include_str!("../../../../docs/destinations.md");
+        require(destinations, &format!("every {copied} seconds, read back"));
+        require(destinations, &format!("how often what is new is copied there | {copied} s |"));
+        let flags = include_str!("../../../../docs/reference/etcdbrctl-flags.md");
+        require(flags, &format!("what is new is copied every {copied} s"));
+    }
+}

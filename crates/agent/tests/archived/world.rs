@@ -21,8 +21,10 @@ use archive::proof::{Evidence, Item, ObjectDigest};
 use archive::publish::Writing;
 use archive::sealing::NoKeys;
 use archive::{Cluster, Epoch, Error, Header, LineageId, ObjectKind};
+use etcd_data::database::RevisionRange;
+use etcd_data::hash::hash_kv;
 use etcd_data::records::TailRecord;
-use etcd_data::{KeyValue, RevKey, Revision, Tables};
+use etcd_data::{Database, KeyValue, RevKey, Revision, Tables};
 use jiff::{SignedDuration, Timestamp};
 use store::{Key, Put, Store};
 
@@ -94,6 +96,13 @@ impl World {
         let (store, runtime) = (Arc::clone(&self.store), self.runtime.clone());
         let open = move || Archive::open(Arc::clone(&store), runtime.clone(), &Which::default(), Arc::new(NoKeys));
         Shelf::new(Box::new(open), std::env::temp_dir())
+    }
+
+    /// What a member answers about the newest revision that has everything, and was compacted where the second lineage begins.
+    pub(crate) fn hash(&self) -> u32 {
+        let records = Arc::new(self.records.clone());
+        let truth = Database::empty(Tables::default()).followed_by(RevisionRange::ALL, records);
+        hash_kv(&truth, Some(Revision(LAST)), Some(Revision(LEFT + 1))).unwrap().hash
     }
 
     pub(crate) fn open(&self) -> Archive {
@@ -184,21 +193,10 @@ impl World {
                 (ObjectKind::Delta, Name::Delta(lineage.clone(), name))
             }
         };
-        let header = Header {
-            format: FORMAT,
-            kind,
-            cluster: self.cluster.clone(),
-            lineage: lineage.clone(),
-            epoch: Epoch(1),
-            from: Revision(from),
-            to: Revision(to),
-            seen: (self.moment(from), self.moment(to)),
-            written: self.moment(to),
-            follows,
-            stands_for: None,
-            program: PROGRAM.into(),
-            encryption: None,
-        };
+        let (cluster, seen) = (self.cluster.clone(), (self.moment(from), self.moment(to)));
+        let revisions = RevisionRange { from: Revision(from), to: Revision(to) };
+        let original = Header::original(kind, cluster, lineage.clone(), Epoch(1), revisions, seen);
+        let header = Header { follows, ..original };
         let moment = |at| Moment { second: self.moment(at).as_second(), revision: Revision(at) };
         let anchors = self.answered.iter().filter(|anchor| anchor.revision == Revision(to)).cloned().collect();
         let closing = Closing { moments: (from.max(2)..=to).map(moment).collect(), anchors, ..Closing::default() };

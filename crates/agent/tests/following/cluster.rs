@@ -1,22 +1,23 @@
-//! A cluster that follows a script: a key space with revisions, and members that lose, repeat, stall and go away.
+//! A cluster that follows a script: a key space with revisions, which is compacted, restored to the past, and goes away.
+//!
+//! - [`members`]: how it is seen by whoever follows, with watches that lose, repeat, drop and stall
+
+mod members;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
 
-use agent::follow::live::{Change, Live, MemberAnswer, MemberSight, PutChange, Seen, Sight, Trouble, Watching};
-use async_trait::async_trait;
+use agent::follow::live::{Change, PutChange, Seen, Trouble};
 use bytes::Bytes;
 use etcd_data::database::RevisionRange;
-use etcd_data::export::{Against, export};
-use etcd_data::hash::{HashKv, hash_kv};
 use etcd_data::records::TailRecord;
 use etcd_data::{Database, KeyValue, LeaseId, RevKey, Revision, Tables};
-use futures::stream::BoxStream;
-use futures::{StreamExt, stream};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use tokio::sync::watch;
+
+use crate::told::Mishaps;
+pub(crate) use members::Scripted;
 
 /// How often a watch does what, of a thousand answers.
 #[derive(Debug, Clone, Copy, Default)]
@@ -48,6 +49,7 @@ struct State {
     refuses: bool,
     random: StdRng,
     whims: Whims,
+    mishaps: Mishaps,
     is_away: bool,
     /// One more whenever it becomes another: watches of the one before end.
     era: u64,
@@ -69,6 +71,7 @@ impl Cluster {
             refuses: false,
             random: StdRng::seed_from_u64(seed),
             whims: Whims::default(),
+            mishaps: Mishaps::default(),
             is_away: false,
             era: 0,
             is_old: seed.is_multiple_of(2),
@@ -84,9 +87,15 @@ impl Cluster {
         self.lock().whims = whims;
     }
 
+    /// What has befallen it and its watches.
+    pub(crate) fn mishaps(&self) -> Mishaps {
+        self.lock().mishaps
+    }
+
     /// Whether anybody answers.
     pub(crate) fn goes_away(&self, is_away: bool) {
         let mut state = self.lock();
+        state.mishaps.went_away += u64::from(is_away && !state.is_away);
         state.is_away = is_away;
         state.era += u64::from(is_away);
         drop(state);
@@ -112,11 +121,14 @@ impl Cluster {
         let at = state.current - keep;
         if at > state.compacted.unwrap_or(1) {
             state.compacted = Some(at);
+            state.mishaps.compactions += 1;
         }
     }
 
     pub(crate) fn change_users(&self) {
-        self.lock().auth_revision += 1;
+        let mut state = self.lock();
+        state.auth_revision += 1;
+        state.mishaps.changes_of_users += 1;
     }
 
     pub(crate) fn auth_revision(&self) -> u64 {
@@ -130,6 +142,14 @@ impl Cluster {
     /// It lets nobody read any more.
     pub(crate) fn refuse(&self) {
         self.lock().refuses = true;
+    }
+
+    /// Whether something befalls a watch that does so often, of a thousand times.
+    fn befalls(&self, often: u32, mishap: impl FnOnce(&mut Mishaps) -> &mut u64) -> bool {
+        let mut state = self.lock();
+        let befalls = state.random.random_ratio(often, 1000);
+        *mishap(&mut state.mishaps) += u64::from(befalls);
+        befalls
     }
 
     fn refuses_snapshot(&self) -> bool {
@@ -166,6 +186,7 @@ impl Cluster {
         }
         state.id += u64::from(new_id);
         state.era += 1;
+        state.mishaps.restores += 1;
         drop(state);
         self.changed.send_modify(|count| *count += 1);
     }
@@ -206,6 +227,7 @@ impl Cluster {
         }
         let Whims { drops, loses, repeats, .. } = state.whims;
         if state.random.random_ratio(drops, 1000) {
+            state.mishaps.drops += 1;
             return Some(Err(Trouble::Away { place: "a member".into(), why: "it dropped the watch".into() }));
         }
         let start = state.records.partition_point(|record| record.at.main.0 < *from);
@@ -240,10 +262,14 @@ impl Cluster {
         if changes.len() > 2 && state.random.random_ratio(loses, 1000) {
             let lost = changes[1].revision;
             changes.retain(|change| change.revision != lost);
+            state.mishaps.losses += 1;
         }
-        if state.random.random_ratio(repeats, 1000) {
+        // A change that comes twice in one revision might be two of a transaction: that shows in anchors alone.
+        let is_of_many = changes.first().map(|change| change.revision) != changes.last().map(|change| change.revision);
+        if is_of_many && state.random.random_ratio(repeats, 1000) {
             let again = changes[0].clone();
             changes.push(again);
+            state.mishaps.repeats += 1;
         }
         Some(Ok(Seen { cluster: state.id, revision: Revision(state.current), changes, is_partial: false }))
     }
@@ -305,119 +331,4 @@ fn change(record: &TailRecord) -> Change {
         lease: value.lease,
     });
     Change { key: Bytes::copy_from_slice(value.key), revision: record.at.main, put }
-}
-
-fn refused() -> Trouble {
-    Trouble::Refused { place: "a member".into(), why: "permission denied".into() }
-}
-
-/// The cluster as members see it.
-pub(crate) struct Scripted(pub(crate) Arc<Cluster>);
-
-#[async_trait]
-impl Live for Scripted {
-    async fn look(&self) -> Result<Sight, Trouble> {
-        self.0.require_there()?;
-        let state = self.0.lock();
-        let answer = MemberAnswer { leader: 1, revision: Revision(state.current), ..MemberAnswer::default() };
-        let member = |id: u64| MemberSight {
-            id,
-            name: format!("m{id}"),
-            client_urls: vec![],
-            peer_urls: vec![],
-            is_learner: false,
-            answer: Ok(answer.clone()),
-        };
-        Ok(Sight { cluster: state.id, version: Some("3.5.0".into()), members: (1..=3).map(member).collect() })
-    }
-
-    async fn current(&self, _: u64) -> Result<Revision, Trouble> {
-        self.0.require_there()?;
-        if self.0.lock().refuses {
-            return Err(refused());
-        }
-        Ok(Revision(self.0.current()))
-    }
-
-    async fn watch(&self, _: u64, from: Revision) -> Result<Watching, Trouble> {
-        self.0.require_there()?;
-        let cluster = Arc::clone(&self.0);
-        let era = cluster.lock().era;
-        let changed = cluster.changed.subscribe();
-        let state = (cluster, changed, from.0);
-        let watching = stream::unfold(state, move |(cluster, mut changed, mut from)| async move {
-            loop {
-                changed.borrow_and_update();
-                if let Some(said) = cluster.next(era, &mut from) {
-                    return Some((said, (cluster, changed, from)));
-                }
-                let Whims { stalls, mutes, .. } = cluster.lock().whims;
-                if cluster.lock().random.random_ratio(mutes, 1000) {
-                    // The connection stands, and nothing ever comes by it again.
-                    return std::future::pending().await;
-                }
-                let is_stalled = cluster.lock().random.random_ratio(stalls, 1000);
-                if is_stalled {
-                    tokio::time::sleep(Duration::from_millis(30)).await;
-                }
-                if tokio::time::timeout(Duration::from_millis(10), changed.changed()).await.is_err() {
-                    let state = cluster.lock();
-                    // Only if there is nothing to tell.
-                    if state.era == era && state.current < from {
-                        let seen = Seen { cluster: state.id, revision: Revision(state.current), ..Seen::default() };
-                        drop(state);
-                        return Some((Ok(seen), (cluster, changed, from)));
-                    }
-                }
-            }
-        });
-        Ok(watching.boxed())
-    }
-
-    async fn snapshot(&self, _: u64) -> Result<BoxStream<'static, Result<Bytes, Trouble>>, Trouble> {
-        self.0.require_there()?;
-        let cluster = Arc::clone(&self.0);
-        if cluster.refuses_snapshot() {
-            return Err(refused());
-        }
-        let bytes = tokio::task::spawn_blocking(move || {
-            let folder = tempfile::tempdir().unwrap();
-            let path = folder.path().join("snapshot.db");
-            export(&cluster.as_it_is(), None, &Against::default(), &path, &mut |_| {}).unwrap();
-            std::fs::read(path).unwrap()
-        });
-        let pieces: Vec<_> =
-            bytes.await.unwrap().chunks(10_000).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
-        Ok(stream::iter(pieces).boxed())
-    }
-
-    async fn hash_kv(&self, _: u64, revision: Revision) -> Result<HashKv, Trouble> {
-        self.0.require_there()?;
-        hash_kv(&self.0.as_it_is(), Some(revision), None)
-            .map_err(|error| Trouble::Refused { place: "a member".into(), why: error.to_string() })
-    }
-
-    async fn leases(&self, _: u64) -> Result<Vec<LeaseId>, Trouble> {
-        Ok(self.0.lock().leases.keys().map(|id| LeaseId(*id)).collect())
-    }
-
-    async fn granted(&self, _: u64, lease: LeaseId) -> Result<Option<i64>, Trouble> {
-        Ok(self.0.lock().leases.get(&lease.0).copied())
-    }
-
-    async fn key(&self, _: u64, key: &[u8]) -> Result<Option<Change>, Trouble> {
-        self.0.require_there()?;
-        let state = self.0.lock();
-        let is_it = |record: &&TailRecord| KeyValue::parse(&record.value).unwrap().key == key;
-        let last = state.records.iter().rev().find(is_it);
-        Ok(last.filter(|record| !record.at.tombstone).map(change))
-    }
-
-    async fn has(&self, _: u64, revision: Revision) -> Result<bool, Trouble> {
-        Ok(self.0.lock().compacted.is_none_or(|at| revision.0 >= at))
-    }
-
-    async fn auth_revision(&self, _: u64) -> Result<Option<u64>, Trouble> {
-        Ok(Some(self.0.lock().auth_revision))
-    }
 }

@@ -9,6 +9,7 @@ use agent::pen::Right;
 use agent::start::directory::Depth;
 use agent::start::seen::Held;
 use agent::start::{OnItsWay, Start, Step, volume};
+use testkit::fixtures::copy_folder;
 use testkit::{Etcd, Member, Version};
 use tokio::sync::watch;
 
@@ -192,7 +193,7 @@ fn of_a_directory_and_an_archive_the_directory_is_kept_whichever_is_ahead() {
     let (world, member) = one(Version::V36);
     let (member, _) = with_data(&world, member, 10, Etcd::stop);
     let old = world.folder.path().join("old");
-    copy(&world.data_dir(0), &old);
+    copy_folder(&world.data_dir(0), &old);
     let etcd = member.start();
     fill(&etcd, "/registry/more/", 7);
     world.archive(&etcd);
@@ -231,7 +232,8 @@ fn what_is_sealed_on_this_machine_goes_to_the_store_before_anything_is_restored(
     let (fill, filled) = watch::channel(Fill { objects: 2, bytes: 4000 });
     let (right, held) = watch::channel(Right::LeftToOthers);
     let mut setup = world.setup(0);
-    setup.on_its_way = Some(OnItsWay { fill: filled, right: held });
+    let (needed, standing) = (watch::Sender::default(), watch::Sender::default().subscribe());
+    setup.on_its_way = Some(OnItsWay { fill: filled, right: held, needed, standing });
     let mut start = Start::new(setup);
     let (said, step) = world.step_of(&mut start, Depth::Whole);
     assert!(matches!(step, Step::Waiting(_)), "{step:?}");
@@ -264,17 +266,6 @@ fn a_mark_tells_a_new_volume_from_one_that_lost_its_data() {
     world.ready(0, Depth::Whole, "begin a new cluster");
     volume::mark(&world.setup(0).place, Held::Data).unwrap();
     assert!(world.hindered(0).starts_with("stop: this member had data"));
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
-        let (from, to) = (entry.path(), to.join(entry.file_name()));
-        match from.is_dir() {
-            true => copy(&from, &to),
-            false => assert!(fs::copy(from, to).is_ok()),
-        }
-    }
 }
 
 #[test]

@@ -239,7 +239,7 @@ pub(crate) fn put_full(
         parent: None,
         began: now,
         why: "the first".into(),
-        program: program.clone(),
+        program,
     };
     for (name, json) in [
         (Name::Cluster, serde_json::to_vec(&cluster_note).unwrap()),
@@ -250,21 +250,8 @@ pub(crate) fn put_full(
     }
     let which = Which { cluster: Some("prod".into()), layout: None };
     let archive = Archive::open(Arc::clone(store), runtime.clone(), &which, Arc::new(NoKeys)).unwrap();
-    let header = Header {
-        format: FORMAT,
-        kind: ObjectKind::Full,
-        cluster,
-        lineage: lineage.clone(),
-        epoch: Epoch(1),
-        from: etcd_data::Revision(0),
-        to: revision,
-        seen: (now, now),
-        written: now,
-        follows: None,
-        stands_for: None,
-        program,
-        encryption: None,
-    };
+    let revisions = RevisionRange::up_to(revision);
+    let header = Header::original(ObjectKind::Full, cluster, lineage.clone(), Epoch(1), revisions, (now, now));
     let name = Name::Full(lineage, FullName { revision, time: now, form: FullForm::Logical });
     let writing = Writing { now, scratch, archive_key: None };
     let database = &source.database;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::Seek;
 use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::Arc;
@@ -68,6 +69,27 @@ impl Archive {
         entries.iter().zip(opened).map(|(entry, opened)| Ok((entry.key.clone(), opened?))).collect()
     }
 
+    /// Opens the object of `entry`, where it is.
+    pub(crate) fn open_entry(&self, entry: &Entry, scratch: &Path) -> Result<Opened, Error> {
+        open(self, entry, scratch)
+    }
+
+    /// Opens the object of `entry`, which is another system's, of which all was `brought` to this machine.
+    pub(crate) fn open_brought(&self, entry: &Entry, brought: &Arc<Spooled>, scratch: &Path) -> Result<Opened, Error> {
+        let damaged = |source| Error::Object { key: entry.key.clone(), source };
+        if self.is_excluded(entry)? {
+            return Err(damaged(ObjectError::Excluded));
+        }
+        if let Form::Events { .. } = entry.form {
+            let bytes = Arc::clone(brought) as Arc<dyn ReadAt>;
+            let events = Arc::new(Events::open(&entry.key, bytes, scratch).map_err(damaged)?);
+            return Ok(Opened::Events { events, far: None });
+        }
+        let opened = file_of(brought).and_then(|file| unwrap(file, scratch));
+        let database = opened.map_err(|source| Error::Snapshot { key: entry.key.clone(), source })?;
+        Ok(Opened::Snapshot { database: Box::new(database), told: None })
+    }
+
     /// The bytes of an object, where they are.
     pub(crate) fn bytes_of(&self, entry: &Entry) -> (Arc<dyn ReadAt>, Option<Arc<Spooled>>) {
         if let Some(file) = self.store.file(&entry.key) {
@@ -120,10 +142,16 @@ impl Archive {
         };
         let kept = |source| Error::Scratch { folder: scratch.into(), source };
         let _spool = Spool::begin(vec![Arc::clone(&far)], scratch).map_err(kept)?;
-        let brought = far.whole().map_err(SnapshotError::from);
-        let file = brought.and_then(|file| file.try_clone().map_err(SnapshotError::Look)).map_err(refused)?;
-        opened(file).map_err(refused)
+        file_of(&far).and_then(opened).map_err(refused)
     }
+}
+
+/// All of what is brought, as a file that is read from its beginning, once it is there. Whoever reads it next shares how far it
+/// was read.
+fn file_of(brought: &Spooled) -> Result<File, SnapshotError> {
+    let mut file = brought.whole()?.try_clone().map_err(SnapshotError::Look)?;
+    file.rewind().map_err(SnapshotError::Look)?;
+    Ok(file)
 }
 
 /// Refuses a file that is not what is told beside it.

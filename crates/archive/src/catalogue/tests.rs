@@ -89,3 +89,15 @@ fn a_cluster_whose_name_begins_like_another_is_another() {
     let found = Catalogue::of_listing("etcd", &listed(&[full("etcd-2/", FIRST, 1), full("etcd/", FIRST, 2)]));
     assert_eq!((found.entries().count(), found.strangers.len()), (1, 1));
 }
+
+/// Stores that go on with the last key of a page instead of the one after it list that twice.
+#[test]
+fn what_is_listed_twice_is_there_once() {
+    let names = [full("prod/", FIRST, 100), delta("prod/", FIRST, 0, 101, 150), full("prod/", FIRST, 150)];
+    let pages = [&names[..2], &names[1..], &names[2..]];
+    let listed: Vec<Info> = pages.iter().flat_map(|page| listed(page)).collect();
+    let found = Catalogue::of_listing("prod", &listed);
+    let [history] = &found.histories[..] else { panic!("{:?}", found.histories) };
+    assert_eq!(keys(history.fulls()), [&names[0], &names[2]]);
+    assert_eq!(keys(history.deltas()), [&names[1]]);
+}

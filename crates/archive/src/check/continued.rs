@@ -7,22 +7,30 @@ use etcd_data::Revision;
 use store::Key;
 
 use super::finding::Finding;
+use super::kept::Kept;
 use super::report::{Looked, ObjectReport, Report};
+use crate::agree::Opened;
 use crate::archive::Archive;
 use crate::catalogue::History;
 use crate::continuation::{Continuation, chain};
 use crate::entry::Entry;
 use crate::error::{Error, ObjectError, is_its_own};
-use crate::peer_object::Snapshot;
+use crate::peer_object::{Snapshot, events_of};
 
-/// Checks the deltas that were looked at and are right by themselves. What was found is told of the delta that it is
-/// about.
-pub(super) fn check(archive: &Archive, looked: &[Looked], scratch: &Path, report: &mut Report) -> Vec<(Key, Finding)> {
+/// Checks the deltas that were looked at and are right by themselves, as far as they were `kept` without fetching them
+/// again. What was found is told of the delta that it is about.
+pub(super) fn check(
+    archive: &Archive,
+    looked: &[Looked],
+    kept: &Kept,
+    scratch: &Path,
+    report: &mut Report,
+) -> Vec<(Key, Finding)> {
     let is_right = |report: &ObjectReport| !report.is_wrong() && report.unreached.is_none();
     // What is wrong with a full may be nothing that keeps it from being opened.
     let right = looked.iter().filter(|looked| looked.facts.is_some() || is_right(&looked.report));
     let right: BTreeSet<&Key> = right.map(|looked| &looked.report.entry.key).collect();
-    let mut desk = Desk { archive, scratch, found: Vec::new(), report };
+    let mut desk = Desk { archive, kept, scratch, found: Vec::new(), report };
     for history in &archive.catalogue().histories {
         desk.check(history, |entry| right.contains(&entry.key));
     }
@@ -31,6 +39,7 @@ pub(super) fn check(archive: &Archive, looked: &[Looked], scratch: &Path, report
 
 struct Desk<'a> {
     archive: &'a Archive,
+    kept: &'a Kept,
     scratch: &'a Path,
     found: Vec<(Key, Finding)>,
     report: &'a mut Report,
@@ -56,8 +65,16 @@ impl Desk<'_> {
     }
 
     fn follow(&self, full: &Entry, deltas: &[&Entry], until: Option<Revision>) -> Result<(), Error> {
-        let Snapshot { database, horizon, .. } = self.archive.open_whole_snapshot(full, self.scratch)?;
+        let Snapshot { database, horizon, .. } = Snapshot::of(full, self.opened(full)?)?;
         let parts = chain(deltas.iter().copied(), horizon.current, until);
-        Continuation::of_closed(self.archive, database, &parts, self.scratch)?.require(&parts)
+        let open = |delta: &Entry| events_of(delta, self.opened(delta)?);
+        Continuation::of_closed(database, &parts, open)?.require(&parts)
+    }
+
+    fn opened(&self, entry: &Entry) -> Result<Opened, Error> {
+        match self.kept.get(&entry.key) {
+            Some(brought) => self.archive.open_brought(entry, &brought, self.scratch),
+            None => self.archive.open_entry(entry, self.scratch),
+        }
     }
 }

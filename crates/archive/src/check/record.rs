@@ -66,8 +66,8 @@ impl Archive {
         let need = Need { object, digest: looked.digest?, up_to: Revision(0) };
         let before = recorded.proven.object(&need)?;
         let is_less = looked.report.level < Some(before.evidence.level());
-        let refutation =
-            || Refutation { object: object.into(), digest: need.digest, time: now, finding: wrong.to_string() };
+        let time = recorded.proven.found_at(object, need.digest, now);
+        let refutation = || Refutation { object: object.into(), digest: need.digest, time, finding: wrong.to_string() };
         is_less.then(refutation)
     }
 }

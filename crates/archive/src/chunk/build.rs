@@ -37,6 +37,8 @@ pub(crate) struct ChunkBuilder {
     shapes: HashMap<Shape, u32>,
     shape_list: Vec<Shape>,
     changes: usize,
+    /// How many records are edits.
+    edited: usize,
     last_lease: i64,
     first: Option<RevKey>,
     last: Option<RevKey>,
@@ -83,6 +85,10 @@ pub(crate) struct Packed {
 
 /// How many times larger a chunk may become where that pays.
 const GROWTH: usize = 2;
+/// Bytes of columns above which new values pack no better, at the most; whoever reads two chunks at once has twice that.
+const LITERAL_BYTES: usize = 8 << 20;
+/// Where one record of so many is an edit, keys come again, and more of them will when there are more in the chunk.
+const AN_EDIT_IN: usize = 12;
 
 /// What a revision takes where it is written out.
 pub(super) const REVISION_BYTES: u64 = 18;
@@ -102,16 +108,25 @@ impl ChunkBuilder {
         self.flags.is_empty()
     }
 
-    /// Whether one more record of `len` bytes may come, where the columns are to have `target` bytes, and more if that
-    /// pays: if most values are edits of one before, which must be in the chunk too.
+    /// Whether one more record of `len` bytes may come, where the columns are to have `target` bytes: more if that pays,
+    /// because most values are edits of one before, which must be in the chunk too, and less if hardly any is.
     pub(crate) fn has_room(&self, len: usize, target: usize) -> bool {
         let size = self.column_bytes();
         self.is_empty()
             || (self.flags.len() < MAX_RECORDS
-                && size < if self.edits_pay() { target * GROWTH } else { target }
+                && size < self.most_bytes(target)
                 && size + len + 64 < MAX_COLUMN_BYTES
                 && self.raw_bytes + (len as u64) + REVISION_BYTES <= MAX_RAW_BYTES
                 && self.key_bytes + len < MAX_KEY_BYTES)
+    }
+
+    /// How many bytes the columns may have before no more comes, where they are to have `target`.
+    fn most_bytes(&self, target: usize) -> usize {
+        match self.edits_pay() {
+            true => target * GROWTH,
+            false if self.edited * AN_EDIT_IN >= self.flags.len() => target,
+            false => target.min(LITERAL_BYTES),
+        }
     }
 
     /// Whether edits make the columns a good deal smaller than the records.
@@ -252,6 +267,7 @@ impl ChunkBuilder {
                 put_number(&mut self.forms, if state.shape == Some(form) { 0 } else { u64::from(form) + 1 });
                 shape.take(value, &mut self.comes);
                 state.shape = Some(form);
+                self.edited += 1;
                 match &mut state.value {
                     Value::Made(made) => {
                         made.clear();
@@ -272,6 +288,8 @@ impl ChunkBuilder {
     pub(crate) fn pack(self, packers: &mut Packers) -> std::io::Result<Option<Packed>> {
         let (Some(first), Some(last)) = (self.first, self.last) else { return Ok(None) };
         let packer = if self.edits_pay() { &mut packers.edited } else { &mut packers.literal };
+        // The newest values of all keys: as much as the columns, where most are edits.
+        drop(self.states);
         let mut sorted: Vec<(Box<[u8]>, u32)> = self.keys.into_iter().collect();
         sorted.sort_unstable();
         let mut ranks = vec![0u32; sorted.len()];

@@ -5,7 +5,9 @@
 //! | 1      | how: 0 as it is, 1 a zstd frame, 2 one byte again and again        |
 //! | varint | n, its length                                                      |
 //! | varint | only where how is 1: the length of the frame                       |
-//! | ...    | n bytes, the frame, or the byte; nothing where n is 0              |
+//! | ...    | n bytes, the frame, or the byte                                    |
+//!
+//! A frame needs no dictionary, and a window of 32 MiB at the most. What is one byte again and again has at most 16 MiB.
 
 use std::io::Cursor;
 

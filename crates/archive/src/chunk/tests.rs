@@ -157,6 +157,36 @@ fn a_single_record_of_any_size_comes_out() {
 }
 
 #[test]
+fn a_chunk_of_new_values_is_smaller_than_one_in_which_keys_come_again() {
+    const VALUE: usize = 64 << 10;
+    // The bytes of new keys until there is no room for more. The first of them are changed again at once.
+    let filled = |edited: usize| {
+        let mut builder = ChunkBuilder::default();
+        for number in 0.. {
+            let noise = |place: usize| ((number * VALUE + place).wrapping_mul(0x9e37_79b9) >> 24) as u8;
+            let mut value: Vec<u8> = (0..VALUE).map(noise).collect();
+            let changes = if number < edited { 2 } else { 1 };
+            for change in 0..changes {
+                if !builder.has_room(VALUE, 16 << 20) {
+                    return number * VALUE;
+                }
+                value[VALUE / 2] ^= change;
+                let (key, main) = (format!("{number:04}"), number as i64 * 2 + i64::from(change));
+                let put = KeyValue { key: key.as_bytes(), value: &value, ..KeyValue::default() };
+                builder.push(at(main, 0, false), &encoded(&put));
+            }
+        }
+        0
+    };
+    let about = |bytes: usize, mib: usize| assert_eq!((bytes + (1 << 19)) >> 20, mib, "{bytes}");
+    about(filled(0), 8);
+    // Too few to tell that keys come again; so many that more will; and so many that it pays.
+    about(filled(5), 8);
+    about(filled(50), 16);
+    about(filled(200), 32);
+}
+
+#[test]
 fn renewals_take_a_few_bytes_each() {
     let keys: Vec<String> = (0..50).map(|node| format!("/registry/leases/kube-node-lease/node-{node:04}")).collect();
     let records = (0..5000i64).map(|index| {

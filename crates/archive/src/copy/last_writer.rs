@@ -1,8 +1,8 @@
 //! What a copy is told of writers: the last epoch that was handed out where it comes from.
 //!
 //! It stands in the `writer.json` of the copy, as a claim that nobody holds. So what a replaced writer left is told there, too, from
-//! what counts, and whoever goes on with the copy gets a higher epoch than all before. It is there before any object is that
-//! may have that epoch.
+//! what counts, and whoever goes on with the copy gets a higher epoch than all before. It is told before any object is sent that
+//! may have that epoch; where it cannot be, that is an error of each copy until it is, and objects are sent all the same.
 
 use std::time::Duration;
 

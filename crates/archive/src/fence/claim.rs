@@ -34,8 +34,8 @@ pub(crate) const FORMAT: u32 = 1;
 /// A claim that is larger is refused.
 pub const MAX_CLAIM_BYTES: usize = 64 << 10;
 
-/// Claims that ask for more are not waited for longer.
-const MAX_LASTS: Duration = Duration::from_secs(3600);
+/// Claims that ask for more are not waited for longer, so nobody may hold one for longer either.
+pub(super) const MAX_LASTS: Duration = Duration::from_secs(3600);
 
 /// What `writer.json` has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -245,6 +245,25 @@ async fn a_store_that_does_not_heed_conditions_is_refused() {
 }
 
 #[test]
+fn nobody_holds_a_claim_for_longer_than_others_wait_for_it() {
+    let (at, clock) = (|seconds| Tick(Duration::from_secs(seconds)), Timestamp::UNIX_EPOCH);
+    for hours in [1, 2, 24] {
+        let terms = Terms::lasting(Duration::from_secs(3600 * hours));
+        let mut holder = Fence::new(candidate("one", 1), terms, Epoch(0));
+        holder.saw(at(0), None);
+        let Ok(Move::Put(claim, _)) = holder.next(at(0), clock) else { panic!("a first claim") };
+        let tag = Tag("a".into());
+        holder.put(&claim, PutOutcome::Done(tag.clone()), at(0));
+
+        let mut other = Fence::new(candidate("two", 1), terms, Epoch(0));
+        other.saw(at(0), Some((claim, tag)));
+        let Ok(Move::Wait { until, .. }) = other.next(at(0), clock) else { panic!("it is held") };
+        assert!(matches!(other.next(until, clock), Ok(Move::Put(..))), "{hours} h");
+        assert_eq!(holder.permit(until), None, "{hours} h");
+    }
+}
+
+#[test]
 fn a_permit_ends_before_anybody_else_may_begin() {
     let terms = Terms::default();
     let (at, clock) = (|seconds| Tick(Duration::from_secs(seconds)), Timestamp::UNIX_EPOCH);

@@ -1,9 +1,11 @@
 //! A history that is brought in, as far as it has come.
 
 mod ahead;
+mod brought;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use etcd_data::database::RevisionRange;
 use etcd_data::{Database, Revision, Tables};
@@ -11,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 use store::Key;
 
 use ahead::Ahead;
+use brought::BroughtDeltas;
 
 use super::same_history::is_continued;
 use super::{Brought, NotNeeded};
@@ -23,6 +26,7 @@ use crate::entry::{Entry, Form, Layout};
 use crate::error::Error;
 use crate::header::{FORMAT, Header, Kind, Link, PROGRAM};
 use crate::identity::{Epoch, LineageId};
+use crate::layout::etcdbrctl::Events;
 use crate::name::{DeltaName, FullForm, FullName, Name};
 use crate::object::{WriteSettings, Written};
 use crate::peer_object::{Snapshot, unlike};
@@ -36,7 +40,7 @@ pub(super) struct Line<'a> {
     source: &'a Archive,
     into: &'a Archive,
     writing: &'a Writing<'a>,
-    current: Option<Current>,
+    current: Option<Current<'a>>,
     splits: Vec<Split>,
     sealed: BTreeMap<LineageId, Vec<Item>>,
 }
@@ -45,7 +49,7 @@ pub(super) struct Line<'a> {
 type Split = (LineageId, Key);
 
 /// The lineage that is being brought in.
-struct Current {
+struct Current<'a> {
     lineage: LineageId,
     /// The last revision that was brought.
     reached: Revision,
@@ -58,6 +62,8 @@ struct Current {
     lost_leases: bool,
     /// What came since, of the source.
     since: Vec<(Entry, RevisionRange)>,
+    /// Those, and what comes next.
+    deltas: BroughtDeltas<'a>,
     /// What was found of the deltas that come next.
     ahead: Option<Ahead>,
 }
@@ -107,7 +113,7 @@ impl<'a> Line<'a> {
         let name = FullName { revision: last, time: entry.time(), form: FullForm::Logical };
         let name = Name::Full(lineage.clone(), name);
         let told = Closing::of_tables(snapshot.database.tables());
-        let header = Header { kind: Kind::Full, to: last, ..self.header(entry, &lineage) };
+        let header = self.header(Kind::Full, RevisionRange::up_to(last), entry, &lineage);
         let key = self.into.key(&name);
         let written = self.into.publish(&name, header, WriteSettings::full(), self.writing, |making| {
             push(&snapshot.database, RevisionRange::ALL, making, &key)?;
@@ -140,6 +146,7 @@ impl<'a> Line<'a> {
             base,
             lost_leases: before.as_ref().is_some_and(|current| current.lost_leases),
             since: Vec::new(),
+            deltas: BroughtDeltas::none(self.source, self.writing.scratch),
             ahead: None,
         };
         if let Base::Open(snapshot) = &next.base {
@@ -253,7 +260,7 @@ impl<'a> Line<'a> {
         }
         self.open_base()?;
         self.require_continued(&Part { entry: entry.clone(), take })?;
-        let events = self.source.open_delta(entry, self.writing.scratch)?;
+        let events = self.delta(entry)?;
         let facts = events.facts().map_err(|source| Error::Object { key: entry.key.clone(), source })?;
         let is_taken = |revision: Revision| (take.from..=take.to).contains(&revision);
         let moments = facts.moments.iter().filter(|moment| is_taken(moment.revision)).copied().collect();
@@ -262,14 +269,7 @@ impl<'a> Line<'a> {
             None => (Closing::default(), None),
         };
         let closing = Closing { moments, ..told };
-        let header = Header {
-            kind: Kind::Delta,
-            from: take.from,
-            to: take.to,
-            seen: facts.times,
-            follows,
-            ..self.header(entry, &lineage)
-        };
+        let header = Header { seen: facts.times, follows, ..self.header(Kind::Delta, take, entry, &lineage) };
         let name = Name::Delta(lineage.clone(), DeltaName { level: 0, from: take.from, to: take.to });
         let key = self.into.key(&name);
         let records = Database::empty(Tables::default()).followed_by(take, events);
@@ -333,37 +333,33 @@ impl<'a> Line<'a> {
     /// Everything that was brought of the current lineage, as far as later snapshots are compared with it.
     fn state(&mut self) -> Result<Database, Error> {
         self.open_base()?;
-        let Some(Current { base: Base::Open(base), since, .. }) = &self.current else {
+        let Some(Current { base: Base::Open(base), since, deltas, .. }) = &mut self.current else {
             return Ok(Database::empty(Tables::default()));
         };
+        deltas.bring(since.iter().map(|(entry, _)| entry))?;
         let mut database = base.database.clone();
-        for (entry, take) in since {
-            database = database.followed_by(*take, self.source.open_delta(entry, self.writing.scratch)?);
+        for (entry, take) in since.iter() {
+            database = database.followed_by(*take, deltas.open(entry)?);
         }
         Ok(database)
     }
 
+    /// A delta of the source.
+    fn delta(&self, entry: &Entry) -> Result<Arc<Events>, Error> {
+        match &self.current {
+            Some(current) => current.deltas.open(entry),
+            None => self.source.open_delta(entry, self.writing.scratch),
+        }
+    }
+
     /// What every object says that is made of `entry`.
-    fn header(&self, entry: &Entry, lineage: &LineageId) -> Header {
+    fn header(&self, kind: Kind, revisions: RevisionRange, entry: &Entry, lineage: &LineageId) -> Header {
         #[allow(clippy::expect_used, reason = "an archive of ours that is open has a cluster")]
         let cluster = self.into.cluster().expect("ours").clone();
-        Header {
-            format: FORMAT,
-            kind: Kind::Full,
-            cluster,
-            lineage: lineage.clone(),
-            // Nobody wrote it who was let write.
-            epoch: Epoch(0),
-            from: Revision(0),
-            to: Revision(0),
-            seen: (entry.time(), entry.time()),
-            // That of what it is made of, so that making it again makes the same.
-            written: entry.time(),
-            follows: None,
-            stands_for: None,
-            program: PROGRAM.into(),
-            encryption: None,
-        }
+        // Making it again makes the same: what it is made of tells when it was written.
+        let seen = (entry.time(), entry.time());
+        // Nobody wrote it who was let write.
+        Header::original(kind, cluster, lineage.clone(), Epoch(0), revisions, seen)
     }
 
     /// Reads back what was written.

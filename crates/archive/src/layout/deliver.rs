@@ -121,7 +121,7 @@ fn copy(file: &Path, out: &mut dyn Write) -> io::Result<()> {
 /// Gives the file at `from` the name `to` as well. False if that cannot be: on another disk, or one without links.
 fn link(from: &Path, to: &Path) -> Result<bool, DeliverError> {
     let folder = to.parent().unwrap_or(to);
-    fs::create_dir_all(folder).map_err(|error| unwritten(to, error))?;
+    store::folder::make(folder).map_err(|error| unwritten(to, error))?;
     match fs::hard_link(from, to) {
         Ok(()) => {
             let synced = File::open(folder).and_then(|folder| folder.sync_all());
@@ -136,7 +136,7 @@ fn link(from: &Path, to: &Path) -> Result<bool, DeliverError> {
 fn publish(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), DeliverError> {
     let folder = path.parent().unwrap_or(path);
     let work = || {
-        fs::create_dir_all(folder)?;
+        store::folder::make(folder)?;
         let mut file = NamedTempFile::new_in(folder)?;
         write(file.as_file_mut())?;
         file.as_file().sync_all()?;

@@ -155,7 +155,7 @@ fn put_together(archive: &mut PeerArchive, object: &str, parts: &[&Info]) {
         return;
     };
     for entry in archive.entries.iter_mut().filter(|entry| entry.key == of && entry.size_bytes == 0) {
-        entry.size_bytes = parts.iter().map(|part| part.size_bytes).sum();
+        entry.size_bytes = parts.iter().map(|part| part.size_bytes).fold(0, u64::saturating_add);
     }
     parts.iter().for_each(|part| archive.accompany(of.clone(), part, Beside::Part));
 }

@@ -66,32 +66,16 @@ mod tests {
     use crate::chunk::{KeyTable, Packer};
     use crate::closing::Closing;
     use crate::fields::Fields;
-    use crate::header::{Header, Kind};
-    use crate::identity::{Cluster, ClusterUid, Epoch, LineageId};
+    use crate::header::Kind;
     use crate::key_index::Gather;
     use crate::sealing::NoKeys;
+    use crate::sketch::header;
 
     /// A delta of the revisions 1 to 300, which change the keys `a`, `b` and `c` in turn, in several chunks.
     fn delta() -> Vec<u8> {
-        let time = jiff::Timestamp::UNIX_EPOCH;
-        let header = Header {
-            format: 1,
-            kind: Kind::Delta,
-            cluster: Cluster { name: "prod".into(), id: ClusterUid(7) },
-            lineage: LineageId::new(time, 1),
-            epoch: Epoch(1),
-            from: Revision(1),
-            to: Revision(300),
-            seen: (time, time),
-            written: time,
-            follows: None,
-            stands_for: None,
-            program: "test".into(),
-            encryption: None,
-        };
         let mut out = Vec::new();
         let settings = WriteSettings { chunk_bytes: 1000, ..WriteSettings::delta() };
-        let mut writer = ObjectWriter::create(&mut out, header, None, settings).unwrap();
+        let mut writer = ObjectWriter::create(&mut out, header(Kind::Delta, 1, 300), None, settings).unwrap();
         for main in 1..=300 {
             let key = [b"a", b"b", b"c"][main as usize % 3];
             let main = Revision(main);

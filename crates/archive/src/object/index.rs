@@ -11,8 +11,9 @@
 //! | closing      | bytes as stored; 16 bytes, digest                                                           |
 //! | key index    | the number of blocks, and for each: length of the first key, the key, bytes as stored; 16 bytes, digest |
 //!
-//! Numbers are varints. A digest is the first half of the SHA-256 of the bytes as stored. Parts follow each other, so where they
-//! are is told by how long they are.
+//! Numbers are varints. Before the first chunk main is 0. The bytes of the records are 18 for each, and those of its value. A
+//! digest is the first half of the SHA-256 of the bytes as stored. Parts follow each other from the beginning of the plain body
+//! on, so where they are is told by how long they are.
 
 use etcd_data::{RevKey, Revision};
 

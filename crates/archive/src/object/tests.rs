@@ -17,31 +17,13 @@ use super::*;
 use crate::closing::{Closing, Moment};
 use crate::encryption::ArchiveKey;
 use crate::error::ObjectError;
-use crate::header::{Header, Kind};
-use crate::identity::{Cluster, ClusterUid, Epoch, LineageId};
+use crate::header::Kind;
+use crate::identity::{ClusterUid, Epoch};
 use crate::read_at::{ReadAt, ReadFailed};
 use crate::sealing::NoKeys;
+use crate::sketch::header;
 
 type Pair = (RevKey, Vec<u8>);
-
-fn header(kind: Kind, from: i64, to: i64) -> Header {
-    let time = "2026-11-21T09:30:00Z".parse().unwrap();
-    Header {
-        format: 1,
-        kind,
-        cluster: Cluster { name: "prod".into(), id: ClusterUid(7) },
-        lineage: LineageId::new(time, 0x1a2b_3c4d),
-        epoch: Epoch(3),
-        from: Revision(from),
-        to: Revision(to),
-        seen: (time, time),
-        written: time,
-        follows: None,
-        stands_for: None,
-        program: "refloat 0.1.0".into(),
-        encryption: None,
-    }
-}
 
 fn closing() -> Closing {
     Closing {

@@ -26,7 +26,7 @@ pub struct WriteSettings {
     /// How hard zstd tries.
     pub levels: Levels,
     /// What the columns of a chunk have together, about, before they are packed; up to twice that where keys change
-    /// often and little.
+    /// often and little, and no more than 8 MiB where hardly any changes twice.
     pub chunk_bytes: usize,
     /// Threads that pack chunks.
     pub threads: usize,

@@ -114,6 +114,20 @@ fn what_was_found_wrong_counts_against_all_that_was_shown_before() {
 }
 
 #[test]
+fn what_is_found_wrong_comes_after_what_a_clock_that_was_ahead_has_shown() {
+    let mut proven = proven(&[item("full", A, 5, SOUND), item("full", A, 90, SEALED)]);
+    let time = |minute: i64| Timestamp::from_second(60 * minute).unwrap();
+    assert_eq!(proven.found_at("full", B, time(10)), time(10));
+    assert_eq!(proven.found_at("full", A, time(90)), time(90));
+    let found = proven.found_at("full", A, time(10));
+    proven.refute(Refutation { object: "full".into(), digest: A, time: found, finding: "gone bad".into() });
+    assert_eq!(proven.object(&need("full", A, 1)), None);
+    assert_eq!(proven.last_read("full", A), None);
+    proven.add(item("full", A, 91, SOUND));
+    assert_eq!(proven.object(&need("full", A, 1)).unwrap().evidence, SOUND);
+}
+
+#[test]
 fn proofs_read_as_they_were_written_and_others_are_refused() {
     let (cluster, lineage) = place();
     let drilled = Evidence::Drilled { revision: Revision(9), version: "3.6.16".into(), took_ms: 1200, steps: None };

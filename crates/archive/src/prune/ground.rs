@@ -199,11 +199,16 @@ impl Archive {
 
     /// Records what is no longer as it was proven to be, so that nobody goes by that before it was read again.
     pub(super) fn record_decay(&self, basis: &Basis, now: Timestamp) -> Result<(), Error> {
+        if basis.decayed.is_empty() {
+            return Ok(());
+        }
+        let proven = self.proven()?.proven;
         let mut lineages: BTreeMap<&LineageId, Vec<Refutation>> = BTreeMap::new();
         for entry in &basis.decayed {
             let (Some(lineage), Some(digest)) = (&entry.lineage, basis.digests.get(&entry.key)) else { continue };
             let object = self.name_of(&entry.key).to_owned();
-            let refutation = Refutation { object, digest: *digest, time: now, finding: OTHER_BYTES.into() };
+            let time = proven.found_at(&object, *digest, now);
+            let refutation = Refutation { object, digest: *digest, time, finding: OTHER_BYTES.into() };
             lineages.entry(lineage).or_default().push(refutation);
         }
         lineages.into_iter().try_for_each(|(lineage, refuted)| self.refute(lineage, &refuted, now).map(drop))

@@ -23,13 +23,7 @@
 //!
 //! `UPDATE_OUTCOMES=1` writes the file anew: read what has changed.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "these are tests"
-)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
 
 mod kinds;
 mod outcome;
@@ -40,23 +34,15 @@ mod sound;
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
-use std::fs;
-use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use kinds::{Damage, NOTHING};
 use outcome::{Case, OPERATIONS, class};
 use sound::Subject;
-use tokio::runtime::Handle;
+use testkit::outcomes::{Outcomes, look_at_all};
 
-const OUTCOMES: &str = "tests/damage/outcomes.txt";
+const OUTCOMES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/damage/outcomes.txt");
 /// How many kinds of damage happen to every object, at the least.
 const LEAST_KINDS: usize = 24;
-/// How many cases are looked at at once.
-const AT_ONCE: usize = 2;
 
 #[test]
 fn what_is_damaged_is_found_or_survived_and_never_silently_wrong() {
@@ -67,64 +53,32 @@ fn what_is_damaged_is_found_or_survived_and_never_silently_wrong() {
     for subject in &subjects {
         cases.extend(kinds::of(subject).into_iter().map(|damage| (subject, damage)));
     }
-    let outcomes = look_at_all(&cases, runtime.handle(), scratch.path());
+    let (handle, folder) = (runtime.handle(), scratch.path());
+    let found = look_at_all(&cases, |(subject, damage)| Case::new(subject, damage, handle, folder).outcomes());
 
-    let mut table = format!("object | damage | {}\n", OPERATIONS.join(" | "));
+    let mut outcomes = Outcomes::of(OUTCOMES, &format!("object | damage | {}", OPERATIONS.join(" | ")));
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let mut kinds: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    let mut forbidden = Vec::new();
-    for ((subject, damage), outcomes) in cases.iter().zip(&outcomes) {
-        let line = format!("{} | {} | {}", subject.what, damage.what, outcomes.join(" | "));
-        for outcome in outcomes {
+    for ((subject, damage), columns) in cases.iter().zip(&found) {
+        let line = format!("{} | {} | {}", subject.what, damage.what, columns.join(" | "));
+        for outcome in columns {
             *counts.entry(class(outcome)).or_default() += 1;
         }
-        if outcomes.iter().any(|outcome| class(outcome) == "FORBIDDEN") {
-            forbidden.push(line.clone());
+        outcomes.note(&line);
+        if columns.iter().any(|outcome| class(outcome) == "FORBIDDEN") {
+            outcomes.forbid(line);
         }
         if damage.what != NOTHING {
             kinds.entry(&subject.what).or_default().insert(&damage.what);
         }
-        writeln!(table, "{line}").unwrap();
     }
     let all: BTreeSet<&str> = kinds.values().flatten().copied().collect();
     let met: usize = counts.values().sum();
     let counted = format!("{} kinds of objects, {} kinds of damage, {met} cases: {counts:?}", kinds.len(), all.len());
     testkit::keep_counts("damage", &counted);
     println!("{counted}");
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(OUTCOMES);
-    if std::env::var_os("UPDATE_OUTCOMES").is_some() {
-        fs::write(&path, &table).unwrap();
-    }
-    assert!(forbidden.is_empty(), "{}", forbidden.join("\n"));
+    outcomes.require();
     for (what, kinds) in &kinds {
         assert!(kinds.len() >= LEAST_KINDS, "{what}: {kinds:?}");
     }
-    let expected = fs::read_to_string(&path).unwrap_or_default();
-    let differ: Vec<String> = table
-        .lines()
-        .zip(expected.lines())
-        .filter(|(found, expected)| found != expected)
-        .map(|(found, expected)| format!("found    {found}\nexpected {expected}"))
-        .collect();
-    assert!(table == expected, "{} lines differ from {OUTCOMES}:\n{}", differ.len(), differ.join("\n"));
-}
-
-/// What each operation comes to, case by case.
-fn look_at_all(cases: &[(&Subject, Damage)], handle: &Handle, scratch: &Path) -> Vec<Vec<String>> {
-    let next = AtomicUsize::new(0);
-    let done = Mutex::new(BTreeMap::new());
-    let work = || {
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some((subject, damage)) = cases.get(at) else { return };
-            let outcomes = Case::new(subject, damage, handle, scratch).outcomes();
-            done.lock().unwrap().insert(at, outcomes);
-        }
-    };
-    thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
-            scope.spawn(work);
-        }
-    });
-    done.into_inner().unwrap().into_values().collect()
 }

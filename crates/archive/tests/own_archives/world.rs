@@ -194,21 +194,9 @@ impl World {
                 (ObjectKind::Delta, Name::Delta(self.lineage.clone(), name))
             }
         };
-        let mut header = Header {
-            format: FORMAT,
-            kind,
-            cluster: self.cluster.clone(),
-            lineage: self.lineage.clone(),
-            epoch: Epoch(1),
-            from: Revision(from),
-            to: Revision(to),
-            seen: (moment(from), moment(to)),
-            written: moment(to),
-            follows: None,
-            stands_for: None,
-            program: PROGRAM.into(),
-            encryption: None,
-        };
+        let (cluster, lineage) = (self.cluster.clone(), self.lineage.clone());
+        let revisions = RevisionRange { from: Revision(from), to: Revision(to) };
+        let mut header = Header::original(kind, cluster, lineage, Epoch(1), revisions, (moment(from), moment(to)));
         let moments = (from.max(2)..=to).map(|at| Moment { second: BEGAN + at, revision: Revision(at) }).collect();
         let mut closing = Closing { moments, ..Closing::default() };
         change(&mut header, &mut closing);

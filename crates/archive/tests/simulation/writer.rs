@@ -14,6 +14,7 @@ use archive::plan::{Target, Wanted};
 use archive::point::At;
 use archive::sealing::NoKeys;
 use archive::{Entry, Epoch, Error, Header, LineageId, Object, ObjectKind, WriteSettings};
+use etcd_data::database::RevisionRange;
 use etcd_data::records::TailRecord;
 use etcd_data::{Revision, Tables};
 use rand::Rng;
@@ -298,19 +299,8 @@ fn header(
     follows: Option<Link>,
 ) -> Header {
     let first = if kind == ObjectKind::Full { to } else { from };
-    Header {
-        format: FORMAT,
-        kind,
-        cluster: cluster(),
-        lineage: lineage.clone(),
-        epoch,
-        from: Revision(from),
-        to: Revision(to),
-        seen: (world.etcd.moment(first), world.etcd.moment(to)),
-        written: world.now(),
-        follows,
-        stands_for: None,
-        program: PROGRAM.into(),
-        encryption: None,
-    }
+    let revisions = RevisionRange { from: Revision(from), to: Revision(to) };
+    let seen = (world.etcd.moment(first), world.etcd.moment(to));
+    let original = Header::original(kind, cluster(), lineage.clone(), epoch, revisions, seen);
+    Header { written: world.now(), follows, ..original }
 }

@@ -29,7 +29,7 @@ use crate::beforehand::{require_nothing_wrong, require_own_archive};
 use crate::care_args::CareArgs;
 use crate::commands::launch::launcher;
 use crate::drill_failure::etcd_failure;
-use crate::duration::{parse_bytes, parse_duration, parse_wait};
+use crate::duration::{parse_bytes, period, span};
 use crate::etcd_args::EtcdArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -38,7 +38,7 @@ use crate::home_args::HomeArgs;
 use crate::logs::LogArgs;
 use crate::member_args::{MemberArgs, Named, prepare};
 use crate::runtime::{holder, runtime, stop_signal};
-use crate::server_args::{GuardArgs, TlsArgs};
+use crate::server_args::{GuardArgs, TlsArgs, address};
 use crate::settings_file::SettingsArgs;
 use crate::source::{Location, parser};
 use crate::spool_place::usual_spools;
@@ -64,7 +64,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// Where its page, its state and its metrics are served
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8379")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8379", value_parser = address)]
     listen: SocketAddr,
     #[command(flatten)]
     guard: GuardArgs,
@@ -88,11 +88,11 @@ pub struct Args {
 #[command(next_help_heading = "When")]
 pub struct FollowArgs {
     /// How long a change waits at the most before it is sealed
-    #[arg(long, value_name = "SPAN", default_value = "5s", value_parser = parse_wait)]
+    #[arg(long, value_name = "SPAN", default_value = "5s", value_parser = period("5s"))]
     seal_after: Duration,
     /// How long others wait before they take over when it is gone. Who is started again on this machine, with the same spool, does
     /// not wait
-    #[arg(long, value_name = "SPAN", default_value = "8s", value_parser = parse_wait)]
+    #[arg(long, value_name = "SPAN", default_value = "8s", value_parser = period("8s"))]
     takeover: Duration,
     /// The folder for what is sealed while the store is away, for nobody else to read. If not given: beside the data
     /// directory that it prepares; that of `standalone`; or else in `$STATE_DIRECTORY`, `$XDG_STATE_HOME/refloat`,
@@ -103,10 +103,10 @@ pub struct FollowArgs {
     #[arg(long, value_name = "BYTES", default_value = "4GiB", value_parser = parse_bytes)]
     spool_limit: u64,
     /// How often all members are asked for the hash of what they have
-    #[arg(long, value_name = "SPAN", default_value = "1h", value_parser = parse_wait)]
+    #[arg(long, value_name = "SPAN", default_value = "1h", value_parser = period("1h"))]
     anchor_every: Duration,
     /// Every moment of this last span of time stays restorable
-    #[arg(long, value_name = "SPAN", default_value = "7d", value_parser = parse_duration)]
+    #[arg(long, value_name = "SPAN", default_value = "7d", value_parser = span("7d"))]
     window: SignedDuration,
     /// After that, the newest full of each of so many days
     #[arg(long, value_name = "COUNT", default_value = "30")]
@@ -154,6 +154,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
             Some(named) => named.require_own_archive(&access, &home, args.home.replaces).await?,
         }
         let (prepared, how) = watch::channel(Prepared::default());
+        let shown = access.tls.iter().filter_map(|tls| tls.certificate.clone());
         let settings = Settings {
             name: args.name.clone().unwrap_or_else(|| holder("agent")),
             serves: args.fellows.advertise.clone(),
@@ -166,6 +167,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
             restoring: watch::Sender::default().subscribe(),
             care: Some(args.care.care(args.etcd.endpoints.clone(), access.clone(), peer_urls)),
             prepared: how,
+            certificates: shown.chain(args.tls.certificate()).collect(),
         };
         let mut agent = begin(live, home, settings)?;
         let prepare = prepare(member, &mut agent, access, prepared);

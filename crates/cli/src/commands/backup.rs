@@ -9,7 +9,7 @@ use archive::proof::Level;
 use etcd_data::Kind;
 
 use crate::beforehand::require_answer;
-use crate::duration::parse_wait;
+use crate::duration::wait;
 use crate::etcd_args::EtcdArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -37,7 +37,7 @@ pub struct Args {
     #[command(flatten)]
     home: HomeArgs,
     /// How long to wait for somebody else who writes
-    #[arg(long, value_name = "SPAN", default_value = "15s", value_parser = parse_wait)]
+    #[arg(long, value_name = "SPAN", default_value = "15s", value_parser = wait("15s"))]
     wait: Duration,
     /// Read before all others ([`crate::settings_file`]).
     #[command(flatten)]

@@ -47,7 +47,7 @@ pub struct Args {
     since: Option<At>,
     /// Bring another system's archive into one of ours, as that of the cluster NAME: snapshots become fulls, deltas
     /// deltas. What is there is taken up; keys and their history are the same, at every revision
-    #[arg(long, value_name = "NAME", value_parser = cluster_name, conflicts_with_all = ["at", "since", "verify"])]
+    #[arg(long, value_name = "NAME", value_parser = cluster_name, conflicts_with_all = ["at", "since", "verify", "lineage"])]
     name: Option<String>,
     /// With `--name`, encrypt what is made for `age1…`, `@FILE` with several, `key-file:FILE`, `aws-kms:ARN`,
     /// `vault:MOUNT/KEY` or `passphrase`; may be given several times (docs/encryption.md)
@@ -108,6 +108,7 @@ documented! {
 
 /// Copies it.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
+    args.target.require_sense(&args.source.src, &args.source.archive.store)?;
     let open = open_archive(&args.source)?;
     let store = open_store(args)?;
     if let Some(name) = &args.name {
@@ -147,7 +148,8 @@ fn selection(args: &Args, open: &OpenArchive) -> Result<Selection, Failure> {
         }
         (None, Some(At::Revision(revision))) => Ok(Selection::SinceRevision(*revision)),
         (None, Some(At::Time(time))) => Ok(Selection::SinceTime(*time)),
-        (None, Some(_)) => Err(Failure::new(Kind::Usage, "--since takes a revision or a time")),
+        (None, Some(_)) => Err(Failure::new(Kind::Usage, "--since takes a revision or a time")
+            .hint("as in `--since 1200`, `--since '5m ago'` or `--since 2026-11-21T03:00:00Z`; --at takes a name")),
         (None, None) => Ok(Selection::All),
     }
 }

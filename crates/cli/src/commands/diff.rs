@@ -81,16 +81,19 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
         prefix => Part::Keys(Wanted::Prefix(prefix)),
     };
     let open = |source: &SourceArgs, at: &At| source.open_with_scratch(at, part, &std::env::temp_dir());
-    let first = open(&args.source, &args.from)?;
-    first.say_notes(ui)?;
-    let second = match (&args.other, first.point()) {
-        // Where the log of the one is says nothing of the other.
-        (Some(other), _) => {
-            let other = SourceArgs { src: other.clone(), src_wal_dir: None, ..args.source.clone() };
-            Some(open(&other, &args.to)?)
+    let (source, other) = match &args.other {
+        Some(other) => {
+            let [source, other] = args.source.beside(other)?;
+            (source, Some(other))
         }
+        None => (args.source.clone(), None),
+    };
+    let first = open(&source, &args.from)?;
+    first.say_notes(ui)?;
+    let second = match (&other, first.point()) {
+        (Some(other), _) => Some(open(other, &args.to)?),
         // Two points of an archive need not be made of the same objects.
-        (None, Some(_)) => Some(open(&args.source, &args.to)?),
+        (None, Some(_)) => Some(open(&source, &args.to)?),
         (None, None) => None,
     };
     second.iter().try_for_each(|second| second.say_notes(ui))?;

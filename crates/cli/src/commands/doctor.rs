@@ -14,6 +14,7 @@ use crate::duration::parse_bytes;
 use crate::etcd_args::AccessArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::heeded::require_no_store;
 use crate::home_args::HomeArgs;
 use crate::json::documented;
 use crate::progress::Reading;
@@ -108,6 +109,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
         let message = "--also says where the archive is to be kept too, and nothing says where it is";
         return Err(Failure::new(Kind::Usage, message).hint("name ARCHIVE"));
     }
+    args.require_heeded()?;
     let mut findings = Vec::new();
     let archive = match &args.archive {
         Some(place) => noted(Area::Store, args.place(place), &mut findings)?,
@@ -160,6 +162,18 @@ fn noted<T>(area: Area, begun: Result<T, Failure>, findings: &mut Vec<Finding>) 
 }
 
 impl Args {
+    /// Nothing of what is said is left out in silence.
+    fn require_heeded(&self) -> Result<(), Failure> {
+        if self.endpoints.is_empty() && self.access.is_given() {
+            let message = "it is said how etcd is reached, and not where it is";
+            return Err(Failure::new(Kind::Usage, message).hint("--endpoints names it, as in https://10.0.0.1:2379"));
+        }
+        if self.archive.is_none() {
+            require_no_store(&self.home.store)?;
+        }
+        Ok(())
+    }
+
     fn place(&self, place: &Location) -> Result<Site, Failure> {
         self.home.site_within(place, PATIENCE)
     }

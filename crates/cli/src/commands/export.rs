@@ -78,6 +78,7 @@ documented! {
 
 /// Writes it.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
+    args.require_sense()?;
     let built_at = args.built_at();
     let source = args.build.open(ui, &built_at)?;
     let write = |_: &mut Ui, source: &Opened| write(args, source);
@@ -101,6 +102,13 @@ impl Args {
             Location::Path(path) => path.clone(),
             Location::Remote(_) => std::env::temp_dir().join("snapshot.db"),
         }
+    }
+
+    /// Nothing of what is said is left out in silence.
+    fn require_sense(&self) -> Result<(), Failure> {
+        let source = &self.build.source;
+        self.form.require_fitting()?;
+        self.reach.require_sense(&self.output, &source.src, &source.archive.store)
     }
 
     /// Says why it was not built. What is short of room is the disk of the place that was asked for, or else that of scratch

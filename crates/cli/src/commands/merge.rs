@@ -13,6 +13,7 @@ use etcd_data::Kind;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::archive_point::{OpenArchive, open_archive};
+use crate::duration::span;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::json::documented;
@@ -35,11 +36,12 @@ pub struct Args {
     #[arg(long, value_name = "POINT", value_parser = crate::point::parse)]
     full_at: Option<At>,
     /// The windows of level 1 and on, each a multiple of the one before
-    #[arg(long, value_name = "TIME,…", value_delimiter = ',', conflicts_with = "full_at",
+    #[arg(long, value_name = "TIME,…", value_delimiter = ',', conflicts_with = "full_at", value_parser = span("5m"),
           default_values = ["20s", "1m", "5m", "15m", "1h", "4h", "12h"])]
     windows: Vec<SignedDuration>,
     /// The window after which there is a new full
-    #[arg(long, value_name = "TIME", default_value = "24h", conflicts_with_all = ["full_at", "no_full"])]
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = span("24h"),
+          conflicts_with_all = ["full_at", "no_full"])]
     full_window: SignedDuration,
     /// Encrypt what is made for this recipient, as in `copy`, not for those who can read what it is made of; several times
     /// for several.

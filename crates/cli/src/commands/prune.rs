@@ -9,13 +9,14 @@ use archive::{Layout, Policy};
 use clap::ValueEnum;
 use etcd_data::Kind;
 use jiff::{SignedDuration, Timestamp};
-use store::{Key, StoreError};
+use store::{Fault, Key, StoreError};
 
 use crate::archive_failure::store_failure;
 use crate::archive_point::{OpenArchive, layout_name, open_archive};
-use crate::duration::{parse_bytes, parse_duration};
+use crate::duration::{parse_bytes, span};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::heeded::require_all_lineages;
 use crate::json::documented;
 use crate::progress::Reading;
 use crate::source::SourceArgs;
@@ -39,13 +40,13 @@ pub struct Args {
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     minimum: u32,
     /// How long what cannot be used and uploads that were not finished stay
-    #[arg(long, value_name = "SPAN", default_value = "7d", value_parser = parse_duration)]
+    #[arg(long, value_name = "SPAN", default_value = "7d", value_parser = span("7d"))]
     failed_grace: SignedDuration,
     /// How long deltas stay after they were merged, for restores that still read them
-    #[arg(long, value_name = "SPAN", default_value = "1h", value_parser = parse_duration)]
+    #[arg(long, value_name = "SPAN", default_value = "1h", value_parser = span("1h"))]
     merged_grace: SignedDuration,
     /// Have the store keep all that stays from being deleted for this long from now on; what it keeps for longer stays so
-    #[arg(long, value_name = "SPAN", value_parser = parse_duration)]
+    #[arg(long, value_name = "SPAN", value_parser = span("30d"))]
     extend_retention: Option<SignedDuration>,
     /// Show what would be done, and do nothing
     #[arg(long)]
@@ -65,7 +66,7 @@ struct RuleArgs {
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     keep_size: Option<u64>,
     /// What makes every moment of this last span of time restorable, as in `7d`
-    #[arg(long, value_name = "SPAN", value_parser = parse_duration)]
+    #[arg(long, value_name = "SPAN", value_parser = span("7d"))]
     window: Option<SignedDuration>,
     /// The newest full of each of the last hours that have one, this many
     #[arg(long, value_name = "COUNT")]
@@ -90,7 +91,7 @@ struct RuleArgs {
     keep_all: bool,
     /// How long the deltas of fulls that are kept are kept; as long as the fulls if not given, and not at all beyond the
     /// newest chain with the policies of Gardener
-    #[arg(long, value_name = "SPAN", value_parser = parse_duration)]
+    #[arg(long, value_name = "SPAN", value_parser = span("7d"))]
     deltas: Option<SignedDuration>,
     /// Only objects whose names begin so; of K3s, the base name of the snapshots
     #[arg(long, value_name = "PREFIX")]
@@ -121,6 +122,8 @@ documented! {
         pub destination: String,
         /// Its layout: `refloat`, `etcdbrctl`, `k3s` or `openshift`.
         pub layout: &'static str,
+        /// Whether the store may refuse what is to be deleted: it has a policy that does not tell until when it keeps what.
+        pub may_be_refused: bool,
         /// Whether anything in it is proven. If not, nothing is deleted.
         pub proven: bool,
         /// How many objects were deleted, or would be.
@@ -169,13 +172,18 @@ documented! {
     }
 }
 
+const AS_IN: &str = "--extend-retention 30d keeps everything that stays for 30 days from now";
+
 /// Prunes it.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let policy = args.policy()?;
+    require_all_lineages(&args.source.archive, "prune")?;
     let open = open_archive(&args.source)?;
     if args.extend_retention.is_some() && !open.archive.store().abilities().retention {
         let message = format!("the store at {} cannot keep objects from being deleted", open.archive.store().place());
-        return Err(Failure::new(Kind::Unsupported, message));
+        return Err(Failure::new(Kind::Unsupported, message).hint(
+            "S3 with object lock, Google Cloud Storage and Azure can: docs/stores.md; leave --extend-retention away",
+        ));
     }
     let failed = |error| open.failure(&args.source, None, &error);
     let now = Timestamp::now();
@@ -193,8 +201,8 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
         // First what makes sure that something stays.
         if let Some(span) = args.extend_retention {
             let until = now.checked_add(span);
-            let until =
-                until.map_err(|error| Failure::because(Kind::Usage, "--extend-retention is too long", &error))?;
+            let until = until
+                .map_err(|error| Failure::because(Kind::Usage, "--extend-retention is too long", &error).hint(AS_IN))?;
             extended = open.archive.extend_retention(&plan, until).map_err(failed)?;
         }
         pruned = open.archive.prune(&plan, &policy, now).map_err(failed)?;
@@ -208,6 +216,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     }
     let report = PruneReport::of(args, &open, &plan, &pruned, &extended);
     show(ui, args, &open, &plan, &report)?;
+    say_what_is_kept(ui, &report, &pruned)?;
     ends(ui, &report, &pruned, &extended)
 }
 
@@ -235,6 +244,27 @@ fn show(ui: &mut Ui, args: &Args, open: &OpenArchive, plan: &PrunePlan, report: 
     Ok(())
 }
 
+/// Says what a store does not tell beforehand, and what to do where it has refused something.
+fn say_what_is_kept(ui: &mut Ui, report: &PruneReport, pruned: &Pruned) -> Result<(), Failure> {
+    if report.dry_run && report.may_be_refused {
+        ui.note(format_args!(
+            "note: {} has an immutability policy on the whole container: it may refuse to delete what is listed, and until when is \
+             not known, as no object tells; `az storage container immutability-policy show` tells how long it keeps them",
+            report.destination
+        ))?;
+    }
+    let is_kept =
+        |(_, gone): &&(Key, Gone)| matches!(gone, Gone::Failed(StoreError { fault: Fault::Retained { .. }, .. }));
+    let kept = pruned.objects.iter().filter(is_kept).count();
+    if kept > 0 {
+        ui.note(format_args!(
+            "note: the store keeps {kept} of them from being deleted: prune again when its retention has ended and every hold is \
+             lifted"
+        ))?;
+    }
+    Ok(())
+}
+
 /// How it ends: as its first failure does if nothing was done, and otherwise with something to look at.
 fn ends(ui: &Ui, report: &PruneReport, pruned: &Pruned, extended: &[Extended]) -> Result<Exit, Failure> {
     let of_objects = pruned.objects.iter().filter_map(|(_, gone)| match gone {
@@ -254,6 +284,7 @@ fn ends(ui: &Ui, report: &PruneReport, pruned: &Pruned, extended: &[Extended]) -
 
 impl Args {
     fn policy(&self) -> Result<Policy, Failure> {
+        self.rules.require_heeded()?;
         let RuleArgs { keep_last, keep_size, window, hourly, daily, weekly, monthly, yearly, .. } = self.rules;
         let mut policy = self.rules.of_peer();
         if self.rules.policy.is_none() {
@@ -288,6 +319,27 @@ impl Args {
 }
 
 impl RuleArgs {
+    /// Requires that a figure is given only where the policy of another system has one of that kind: it would keep nothing.
+    fn require_heeded(&self) -> Result<(), Failure> {
+        let (takes_count, takes_size) = match self.policy {
+            None => (true, true),
+            Some(PeerPolicy::Exponential) => (false, false),
+            Some(PeerPolicy::LimitBased | PeerPolicy::RetentionNumber | PeerPolicy::K3s) => (true, false),
+            Some(PeerPolicy::RetentionSize) => (false, true),
+        };
+        let given = [
+            ("--keep-last", self.keep_last.is_some() && !takes_count),
+            ("--keep-size", self.keep_size.is_some() && !takes_size),
+        ];
+        match given.iter().find(|(_, is_lost)| *is_lost) {
+            Some((flag, _)) => {
+                Err(Failure::new(Kind::Usage, format!("the policy that is named has no figure for {flag}"))
+                    .hint("leave one of them away; --window and --hourly to --yearly keep more than a policy does"))
+            }
+            None => Ok(()),
+        }
+    }
+
     fn of_peer(&self) -> Policy {
         let deltas = self.deltas.unwrap_or(SignedDuration::ZERO);
         match self.policy {
@@ -342,6 +394,7 @@ impl PruneReport {
             dry_run: args.dry_run,
             destination: open.archive.store().place().into(),
             layout: layout_name(open.archive.catalogue().layout),
+            may_be_refused: plan.may_be_refused,
             proven: verdicts().any(is_proven) && !verdicts().any(is_blocked),
             deleted: objects.iter().filter(is_gone).count(),
             freed_bytes: objects.iter().filter(is_gone).filter_map(|object| object.size_bytes).sum(),

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use crate::archive_point::{OpenArchive, open_archive};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::heeded::require_all_lineages;
 use crate::json::documented;
 use crate::progress::Reading;
 use crate::recipient::{self, Named};
@@ -80,6 +81,7 @@ documented! {
 
 /// Shows them, or changes them.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
+    require_all_lineages(&args.source.archive, "recipients")?;
     let open = open_archive(&args.source)?;
     let cluster = open.archive.cluster().ok_or_else(|| others(&open))?;
     let folder = match open.archive.folder() {

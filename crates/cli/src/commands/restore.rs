@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use ::agent::start::high_water::{MARGIN_BY_HAND, bump};
+use ::agent::start::high_water::{MARGIN_BY_HAND, bump, is_raised};
 use ::agent::start::policy::HighWater;
 use archive::At;
 use clap::ValueEnum;
@@ -60,7 +60,19 @@ pub struct Args {
     #[arg(long, value_name = "COUNT")]
     bump_revision: Option<u64>,
     /// Drop all history, so that every watch starts anew; `--bump-revision` does it anyway
-    #[arg(long, requires = "bump_revision")]
+    // As etcdutl takes it, `=true` may follow.
+    #[arg(
+        long,
+        value_name = "BOOL",
+        action = clap::ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        default_value_t = false,
+        hide_default_value = true,
+        hide_possible_values = true,
+        requires_if("true", "bump_revision")
+    )]
     mark_compacted: bool,
     /// The version of etcd that is to start on it: 3.4, 3.5, 3.6 or 3.7; that of SRC if not given
     #[arg(long, value_name = "VERSION")]
@@ -74,6 +86,9 @@ pub struct Args {
     /// Replace what is in the data directory; it is kept aside, and `undo` brings it back
     #[arg(long)]
     replace: bool,
+    // About the memory of etcdutl itself: it is taken, so that scripts for that go on, and has no effect.
+    #[arg(long = "initial-memory-map-size", value_name = "SIZE", hide = true)]
+    _initial_memory_map_size: Option<u64>,
     #[command(flatten)]
     format: FormatArgs,
 }
@@ -118,6 +133,8 @@ documented! {
         pub kept_wal: Option<String>,
         /// Keys whose lease there is no record of: they never expire.
         pub keys_without_lease: Option<u64>,
+        /// Whose that is what was there, as `uid:gid`, if what was restored could not be made theirs; null else.
+        pub not_given_to: Option<String>,
         /// What a live member answered of it, and what was restored gives too; null if the archive has no such answer.
         pub anchor: Option<AnchorJson>,
         /// What is read of an archive; null if SRC is none.
@@ -128,7 +145,12 @@ documented! {
 /// Builds it.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     if args.mark_compacted && args.bump_revision == Some(0) {
-        return Err(Failure::new(Kind::Usage, "--mark-compacted drops history, and --bump-revision 0 keeps it"));
+        return Err(Failure::new(Kind::Usage, "--mark-compacted drops history, and --bump-revision 0 keeps it")
+            .hint("leave --mark-compacted away, or give --bump-revision by how much revisions are raised"));
+    }
+    if args.build.whole_history && args.bump_revision.is_some_and(|by| by > 0) {
+        return Err(Failure::new(Kind::Usage, "--whole-history builds all history, and --bump-revision drops it")
+            .hint("leave one of them away; --bump-revision 0 keeps history"));
     }
     let source = args.build.open(ui, &args.data_dir)?;
     let dry_run = args.build.dry_run;
@@ -140,7 +162,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let result = Restoration::of(args, &source, &done);
     match (args.format.format, &done.restored) {
         (Format::Json, _) => ui.json(&result)?,
-        (Format::Text, Some(restored)) => ui.line(next_steps(args, restored, result.anchor.as_ref()))?,
+        (Format::Text, Some(restored)) => ui.line(next_steps(args, &done.plan, restored, result.anchor.as_ref()))?,
         (Format::Text, None) => ui.line("\nnothing was done: this is a dry run")?,
     }
     Ok(ui.exit_so_far)
@@ -161,7 +183,17 @@ fn carry_out(ui: &mut Ui, args: &Args, source: &Opened) -> Result<Result<Done, R
     };
     let dry_run = args.build.dry_run;
     if args.format.format == Format::Text {
-        ui.line(shown(args, source, &plan))?;
+        let mut table = shown(args, source, &plan);
+        match args.may_repeat(source, &plan) {
+            Ok(false) => {}
+            Ok(true) => {
+                let why =
+                    format!("clients of a lost cluster may have seen later ones: --bump-revision {MARGIN_BY_HAND}");
+                table.fact("revisions", format!("go on after {}; {why}", plan.current_revision));
+            }
+            Err(error) => return Ok(Err(error)),
+        }
+        ui.line(table)?;
         if let Some(plan) = plan_text(source).filter(|_| dry_run) {
             ui.line(format_args!("\n{}", plan.trim_end()))?;
         }
@@ -231,6 +263,15 @@ impl Args {
         bump(HighWater::Kubernetes, &source.database, revision, Revision(highest))
     }
 
+    /// Whether revisions may come again that what watches Kubernetes has seen: those that were not sealed yet when the
+    /// cluster was lost.
+    fn may_repeat(&self, source: &Opened, plan: &Plan) -> Result<bool, RestoreError> {
+        let is_as_it_was = self.bump_revision.is_none() && plan.history != History::OnlyLive;
+        Ok(is_as_it_was
+            && source.point().is_some()
+            && is_raised(HighWater::Kubernetes, &source.database, plan.revision)?)
+    }
+
     /// Whether the archive has gone on to nothing else from the point, though another lineage may have been further.
     fn is_newest(&self, point: &ArchivePoint) -> bool {
         let BuildArgs { source, at, .. } = &self.build;
@@ -288,7 +329,7 @@ fn shown(args: &Args, source: &Opened, plan: &Plan) -> Table {
     table
 }
 
-fn next_steps(args: &Args, restored: &Restored, anchor: Option<&AnchorJson>) -> String {
+fn next_steps(args: &Args, plan: &Plan, restored: &Restored, anchor: Option<&AnchorJson>) -> String {
     let data_dir = restored.data_dir.display();
     let mut start = format!("etcd --name {} --data-dir {data_dir}", Quoted(args.name.as_bytes()));
     if let Some(wal_dir) = &args.wal_dir {
@@ -304,7 +345,13 @@ fn next_steps(args: &Args, restored: &Restored, anchor: Option<&AnchorJson>) -> 
     if keys > 0 {
         table.fact("note", format!("{keys} keys name leases that there is no record of; they never expire"));
     }
-    table.fact("start it", format!("{start}, with your URLs and certificates"));
+    let first = restored.not_given_to.map_or_else(String::new, |owner| {
+        let wal_dir = args.wal_dir.as_ref().map_or_else(String::new, |dir| format!(" {}", dir.display()));
+        let target = plan.destination.target();
+        let give = format!("chown -R {owner} {}{wal_dir}", target.display());
+        format!("; it is yours, and what was there is {owner}'s: if etcd runs as that, first {give}")
+    });
+    table.fact("start it", format!("{start}, with your URLs and certificates{first}"));
     if restored.kept.is_some() || restored.kept_wal.is_some() {
         table.fact("undo", format!("refloat undo --data-dir {data_dir}"));
     }
@@ -331,6 +378,7 @@ impl Restoration {
             kept,
             kept_wal: restored.and_then(|restored| restored.kept_wal.as_ref().map(path)),
             keys_without_lease: restored.map(|restored| restored.missing_leases.values().sum()),
+            not_given_to: restored.and_then(|restored| restored.not_given_to).map(|owner| owner.to_string()),
             anchor: args.build.anchor(source),
             plan: source.point().map(PlanJson::of),
         }

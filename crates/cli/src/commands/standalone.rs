@@ -37,7 +37,7 @@ use crate::failure::Failure;
 use crate::home_args::HomeArgs;
 use crate::logs::LogArgs;
 use crate::runtime::{holder, runtime, stop_signal};
-use crate::server_args::GuardArgs;
+use crate::server_args::{GuardArgs, address};
 use crate::settings_file::SettingsArgs;
 use crate::source::{Location, parser};
 use crate::ui::Ui;
@@ -69,7 +69,7 @@ pub struct Args {
     #[arg(long, value_name = "PORT", default_value = "2380")]
     peer_port: u16,
     /// Where the page is served
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8379")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8379", value_parser = address)]
     listen: SocketAddr,
     #[command(flatten)]
     guard: GuardArgs,
@@ -132,6 +132,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
             spool: home.spool(&spools),
             replaces: args.home.replaces,
             restoring: told,
+            certificates: access.tls.iter().filter_map(|tls| tls.certificate.clone()).collect(),
             care: Some(args.care.care(endpoints, access, BTreeMap::new())),
             prepared: watch::Sender::default().subscribe(),
         };
@@ -206,7 +207,7 @@ impl Args {
             || Failure::new(Kind::Usage, "nothing says where to keep everything").hint("--dir names a folder");
         let dir = self.dir.clone().or_else(usual).ok_or_else(unknown)?;
         let dir = std::path::absolute(&dir).unwrap_or(dir);
-        std::fs::create_dir_all(&dir).map_err(|error| cannot("use the folder", &dir, &error))?;
+        store::folder::make(&dir).map_err(|error| unusable(&dir, &error).hint("--dir names another folder"))?;
         Ok(dir)
     }
 
@@ -215,7 +216,8 @@ impl Args {
             return Ok(archive.clone());
         }
         let archive = dir.join("archive");
-        std::fs::create_dir_all(&archive).map_err(|error| cannot("use the folder", &archive, &error))?;
+        store::folder::make(&archive)
+            .map_err(|error| unusable(&archive, &error).hint("--archive names another place"))?;
         Ok(Location::Path(archive))
     }
 
@@ -309,7 +311,8 @@ fn data_dir(dir: &Path) -> PathBuf {
 /// The folder is used by one at a time.
 fn lock(dir: &Path) -> Result<std::fs::File, Failure> {
     let path = dir.join("lock");
-    let file = std::fs::File::create(&path).map_err(|error| cannot("use", &path, &error))?;
+    let file =
+        std::fs::File::create(&path).map_err(|error| unusable(&path, &error).hint("--dir names another folder"))?;
     file.try_lock().map_err(|_| {
         Failure::new(Kind::Conflict, format!("{} is used by another refloat", dir.display()))
             .hint("--dir names another folder")
@@ -317,8 +320,8 @@ fn lock(dir: &Path) -> Result<std::fs::File, Failure> {
     Ok(file)
 }
 
-fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Failure {
-    Failure::because(kind_of(error), format!("cannot {what} {}", path.display()), error)
+fn unusable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::because(kind_of(error), format!("cannot use {}", path.display()), error)
 }
 
 fn tend_failure(ended: Result<(), TendError>) -> Failure {

@@ -13,11 +13,11 @@ use etcd_data::Kind;
 use etcd_data::error::kind_of;
 
 use crate::commands::launch::launcher;
-use crate::duration::parse_wait;
+use crate::duration::{period, wait};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::logs::LogArgs;
-use crate::server_args::GuardArgs;
+use crate::server_args::{GuardArgs, address};
 
 /// Starts and looks after a stock etcd of any version
 ///
@@ -30,14 +30,14 @@ pub struct Args {
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "ETCD")]
     command: Vec<OsString>,
     /// How long etcd may take to stop before it is killed
-    #[arg(long, value_name = "SPAN", default_value = "25s", value_parser = parse_wait)]
+    #[arg(long, value_name = "SPAN", default_value = "25s", value_parser = wait("25s"))]
     stop_grace: Duration,
     /// Where the note is kept of how etcd ended; `exit_code` beside the data directory if not given, and
     /// /var/etcd/data/exit_code where the agent tells which that is
     #[arg(long, value_name = "FILE")]
     exit_note: Option<PathBuf>,
     /// Where /readyz and POST /stop are served, over TLS if etcd serves its clients so
-    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:9095")]
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:9095", value_parser = address)]
     listen: SocketAddr,
     #[command(flatten)]
     agent: AgentArgs,
@@ -60,7 +60,7 @@ struct AgentArgs {
     #[arg(long, value_name = "FILE", requires = "agent")]
     agent_ca: Option<PathBuf>,
     /// The certificate that is shown to it
-    #[arg(long, value_name = "FILE", requires = "agent_key")]
+    #[arg(long, value_name = "FILE", requires_all = ["agent", "agent_key"])]
     agent_cert: Option<PathBuf>,
     /// The key of that certificate
     #[arg(long, value_name = "FILE", requires = "agent_cert")]
@@ -69,7 +69,7 @@ struct AgentArgs {
     #[arg(long, value_name = "FILE", requires = "agent")]
     agent_token_file: Option<PathBuf>,
     /// How long preparing may take; without end if not given
-    #[arg(long, value_name = "SPAN", value_parser = parse_wait, requires = "agent")]
+    #[arg(long, value_name = "SPAN", value_parser = period("10m"), requires = "agent")]
     agent_within: Option<Duration>,
     /// Where the configuration is written that it gives; `etcd.conf.yaml` in the home directory if not given
     #[arg(long, value_name = "FILE", requires = "agent")]

@@ -21,13 +21,7 @@
 //!
 //! `UPDATE_OUTCOMES=1` writes the file anew: read what has changed.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "these are tests"
-)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
 
 mod damage;
 mod frames;
@@ -35,68 +29,26 @@ mod member;
 mod outcome;
 mod truth;
 
-use std::collections::BTreeMap;
-use std::fmt::Write;
-use std::fs;
-use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
-
 use damage::{Damage, damages};
 use outcome::{COMMANDS, look_at};
+use testkit::outcomes::{Outcomes, look_at_all};
 use truth::Subject;
 
-const OUTCOMES: &str = "tests/damaged_members/outcomes.txt";
-/// How many cases are looked at at once.
-const AT_ONCE: usize = 2;
+const OUTCOMES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/damaged_members/outcomes.txt");
 
 #[test]
 fn what_happens_to_a_data_directory_is_found_or_survived_and_never_silently_wrong() {
     let subjects = [Subject::killed(), Subject::stopped()];
     let cases: Vec<(&Subject, Damage)> =
         subjects.iter().flat_map(|subject| damages(subject).into_iter().map(move |damage| (subject, damage))).collect();
-    let outcomes = look_at_all(&cases);
+    let found = look_at_all(&cases, |(subject, damage)| look_at(subject, damage));
 
-    let mut table = format!("member | place | damage | {}\n", COMMANDS.join(" | "));
-    let mut forbidden = Vec::new();
-    for ((subject, damage), outcome) in cases.iter().zip(&outcomes) {
+    let mut outcomes = Outcomes::of(OUTCOMES, &format!("member | place | damage | {}", COMMANDS.join(" | ")));
+    for ((subject, damage), outcome) in cases.iter().zip(&found) {
         let line = format!("{} | {} | {} | {}", subject.name, damage.place, damage.what, outcome.columns.join(" | "));
-        forbidden.extend(outcome.forbidden.iter().map(|why| format!("{line}\n  {why}")));
-        writeln!(table, "{line}").unwrap();
-    }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(OUTCOMES);
-    if std::env::var_os("UPDATE_OUTCOMES").is_some() {
-        fs::write(&path, &table).unwrap();
+        outcome.forbidden.iter().for_each(|why| outcomes.forbid(format!("{line}\n  {why}")));
+        outcomes.note(&line);
     }
     println!("{} cases", cases.len());
-    assert!(forbidden.is_empty(), "{} are forbidden:\n{}", forbidden.len(), forbidden.join("\n"));
-    let expected = fs::read_to_string(&path).unwrap_or_default();
-    let differ: Vec<String> = table
-        .lines()
-        .zip(expected.lines())
-        .filter(|(found, expected)| found != expected)
-        .map(|(found, expected)| format!("found    {found}\nexpected {expected}"))
-        .collect();
-    assert!(table == expected, "{} lines differ from {OUTCOMES}:\n{}", differ.len(), differ.join("\n"));
-}
-
-/// What comes of each case, in their order.
-fn look_at_all(cases: &[(&Subject, Damage)]) -> Vec<outcome::Outcome> {
-    let next = AtomicUsize::new(0);
-    let done = Mutex::new(BTreeMap::new());
-    let work = || {
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some((subject, damage)) = cases.get(at) else { return };
-            let outcome = look_at(subject, damage);
-            done.lock().unwrap().insert(at, outcome);
-        }
-    };
-    thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
-            scope.spawn(work);
-        }
-    });
-    done.into_inner().unwrap().into_values().collect()
+    outcomes.require();
 }

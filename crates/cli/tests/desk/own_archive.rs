@@ -1,13 +1,14 @@
 //! A small archive of ours: a full and two deltas, with what a live member answered of one revision.
 
+#[path = "founded.rs"]
+mod founded;
+
 use std::path::Path;
 use std::sync::Arc;
 
-use archive::about::{ClusterNote, LineageNote};
 use archive::archive::{Archive, Which};
 use archive::closing::{Anchor, Closing, Moment};
-use archive::header::{FORMAT, Link};
-use archive::identity::ClusterUid;
+use archive::header::Link;
 use archive::name::{DeltaName, FullForm, FullName, Name};
 use archive::object::WriteSettings;
 use archive::publish::Writing;
@@ -17,37 +18,19 @@ use etcd_data::database::RevisionRange;
 use etcd_data::hash::hash_kv;
 use etcd_data::records::TailRecord;
 use etcd_data::{Database, KeyValue, RevKey, Revision, Tables};
+use founded::{PROGRAM, found};
 use jiff::Timestamp;
-use store::{Folder, Key, Put, Store};
+use store::{Folder, Store};
 
 /// When revision 0 would have been: 2026-11-01T00:00:00Z.
 const BEGAN: i64 = 1_793_491_200;
-const PROGRAM: &str = "refloat 0.1.0";
 
 /// Puts the archive `prod` into `folder`: revisions 2 to 30, of which a full has 10, and each delta 10 more.
 pub(crate) fn put(folder: &Path) {
     std::fs::create_dir_all(folder).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let store: Arc<dyn Store> = Arc::new(Folder::at(folder).unwrap());
-    let cluster = Cluster { name: "prod".into(), id: ClusterUid(7) };
-    let lineage = LineageId::new(moment(0), 1);
-    let cluster_note =
-        ClusterNote { format: FORMAT, cluster: cluster.clone(), made: moment(0), program: PROGRAM.into() };
-    let lineage_note = LineageNote {
-        format: FORMAT,
-        lineage: lineage.clone(),
-        parent: None,
-        began: moment(0),
-        why: "the first".into(),
-        program: PROGRAM.into(),
-    };
-    for (name, json) in [
-        (Name::Cluster, serde_json::to_vec(&cluster_note).unwrap()),
-        (Name::Lineage(lineage.clone()), serde_json::to_vec(&lineage_note).unwrap()),
-    ] {
-        let key = Key::parse(format!("prod/{name}")).unwrap();
-        runtime.block_on(store.put(&key, json.into(), &Put::default())).unwrap();
-    }
+    let (cluster, lineage) = found(&runtime, &*store, moment(0));
     let which = Which::default();
     let archive = Archive::open(store, runtime.handle().clone(), &which, Arc::new(NoKeys)).unwrap();
     let desk = Desk { archive, cluster, lineage, records: records(30) };
@@ -103,21 +86,10 @@ impl Desk {
                 Name::Delta(self.lineage.clone(), name)
             }
         };
-        let header = Header {
-            format: FORMAT,
-            kind,
-            cluster: self.cluster.clone(),
-            lineage: self.lineage.clone(),
-            epoch: Epoch(1),
-            from: Revision(from),
-            to: Revision(to),
-            seen: (moment(from), moment(to)),
-            written: moment(to),
-            follows,
-            stands_for: None,
-            program: PROGRAM.into(),
-            encryption: None,
-        };
+        let (cluster, lineage) = (self.cluster.clone(), self.lineage.clone());
+        let revisions = RevisionRange { from: Revision(from), to: Revision(to) };
+        let original = Header::original(kind, cluster, lineage, Epoch(1), revisions, (moment(from), moment(to)));
+        let header = Header { follows, program: PROGRAM.into(), ..original };
         let scratch = tempfile::tempdir().unwrap();
         let writing = Writing { now: moment(to), scratch: scratch.path(), archive_key: None };
         let written = self.archive.publish(&name, header, settings, &writing, |making| {

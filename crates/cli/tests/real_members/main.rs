@@ -3,15 +3,21 @@
 //!
 //! - [`open`]: of whom nobody asks who they are
 //! - [`guarded`]: of whom everybody does, with certificates and users
-//! - [`losses`]: what both lose; [`world`]: members, their agents and their archive
+//! - [`losses`]: what both lose
+//! - [`apart`]: on [`hosts`] that do not reach each other
+//! - [`world`]: members, their agents and their archive
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
 
+mod apart;
 #[path = "../desk/bucket.rs"]
 mod bucket;
 #[path = "../desk/doors.rs"]
 mod doors;
 mod guarded;
+#[allow(dead_code, reason = "each test uses its part")]
+#[path = "../real_rounds/hosts.rs"]
+mod hosts;
 mod losses;
 mod open;
 #[path = "../desk/pod.rs"]

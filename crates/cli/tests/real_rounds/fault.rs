@@ -31,7 +31,7 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::AgentKilled,
         Self::EtcdKilled,
         Self::BothKilled,
@@ -43,10 +43,9 @@ impl Fault {
         Self::ClockJumps,
     ];
 
-    /// Those that `stage` has the agents for.
-    pub(crate) fn possible(stage: &Stage) -> Vec<Self> {
-        let is_possible = |fault: &Self| *fault != Self::WriterFrozen || stage.agents.count() > 1;
-        Self::ALL.into_iter().filter(is_possible).collect()
+    /// Whether it can happen where there are so many agents.
+    pub(crate) fn is_possible_with(self, agents: usize) -> bool {
+        self != Self::WriterFrozen || agents > 1
     }
 
     /// Lets it happen, while `traffic` goes on.

@@ -7,7 +7,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::Command;
 
-/// Says, in the process that has them, that the namespaces are there.
+/// Says, in the process that has them, that the namespaces are there; and names the file that comes of that.
 const INSIDE: &str = "REFLOAT_TEST_HOSTS";
 
 /// Some hosts.
@@ -17,10 +17,11 @@ impl Hosts {
     /// `count` hosts, or nothing if the test `name` was run elsewhere.
     #[track_caller]
     pub(crate) fn of(count: usize, name: &str) -> Option<Self> {
-        if std::env::var_os(INSIDE).is_none() {
+        let Some(note) = std::env::var_os(INSIDE) else {
             run_inside(name);
             return None;
-        }
+        };
+        std::fs::write(note, "").unwrap();
         run("mount -t tmpfs hosts /run && mkdir /run/netns && ip link set lo up");
         run("ip link add hub type bridge && ip addr add 10.77.0.254/24 dev hub && ip link set hub up");
         for host in 0..count {
@@ -104,11 +105,13 @@ pub(crate) fn test_at_desk(host: usize, port: u16) -> SocketAddr {
 
 #[track_caller]
 fn run_inside(name: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let note = folder.path().join("inside");
     let status = Command::new("unshare")
         .args(["--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"])
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", name, "--nocapture"])
-        .env(INSIDE, "yes")
+        .env(INSIDE, &note)
         .status()
         .expect("unshare, of util-linux, is there: apt-get install util-linux");
     assert!(
@@ -116,6 +119,7 @@ fn run_inside(name: &str) {
         "{name}, run on hosts of its own: {status} (are namespaces for users and networks allowed on this machine, \
          with bridges and veth, and is there `ip`: apt-get install iproute2?)"
     );
+    assert!(note.exists(), "{name} was not run on hosts of its own: is there a test that is called so?");
 }
 
 #[track_caller]

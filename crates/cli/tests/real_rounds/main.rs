@@ -2,7 +2,7 @@
 //! restored is what the cluster had.
 //!
 //! - [`rounds`]: rounds with a [`fault`] each
-//! - [`partition`]: hosts that do not reach each other, made by [`hosts`]
+//! - [`partition`]: hosts that do not reach each other, made by [`hosts`]; [`leaderless`]: a member's, while the agent reaches all
 //! - [`points`]: random points of a random history
 //! - [`stage`]: members, [`agents`] and their archive; [`secured`], [`place`]: certificates and users, folders and
 //!   buckets; [`server`]: a process
@@ -10,13 +10,8 @@
 //!
 //! `SEED` runs what a seed says again, `ROUNDS` plays so many rounds with each cluster, and `POINTS` restores so many points.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "these are tests"
-)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
+#![allow(clippy::print_stdout, reason = "seeds and counts are shown")]
 
 mod agents;
 #[path = "../desk/bucket.rs"]
@@ -24,6 +19,7 @@ mod bucket;
 mod compare;
 mod fault;
 mod hosts;
+mod leaderless;
 mod partition;
 mod place;
 mod points;

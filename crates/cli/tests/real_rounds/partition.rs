@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::process::Command;
 
@@ -19,8 +19,8 @@ use crate::seed::seed;
 use crate::server::Server;
 use crate::traffic::{Reach, Traffic};
 
-const CLIENTS: u16 = 2379;
-const PEERS: u16 = 2380;
+pub(crate) const CLIENTS: u16 = 2379;
+pub(crate) const PEERS: u16 = 2380;
 const PAGE: u16 = 8379;
 const STORE: u16 = 443;
 
@@ -76,7 +76,7 @@ struct World {
 impl World {
     fn begin(hosts: Hosts, version: Version, line: Line) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let members = hosts.all().map(|host| member(&hosts, host, version, folder.path())).collect();
+        let members = hosts.all().map(|host| member(&hosts, host, at_hub(host), version, folder.path())).collect();
         let gcs = FakeGcs::start();
         gcs.bucket("archives");
         let behind: SocketAddr = gcs.url().strip_prefix("http://").unwrap().parse().unwrap();
@@ -128,14 +128,15 @@ impl World {
     }
 }
 
-fn member(hosts: &Hosts, host: usize, version: Version, folder: &Path) -> Server {
+/// A member on a host, which tells that clients find it at the address `told`.
+pub(crate) fn member(hosts: &Hosts, host: usize, told: IpAddr, version: Version, folder: &Path) -> Server {
     let (hub, desk) = (at_hub(host), at_desk(host));
     let urls = |port| format!("http://{hub}:{port},http://{desk}:{port}");
     let all: Vec<String> = hosts.all().map(|host| format!("host{host}=http://{}:{PEERS}", at_hub(host))).collect();
     let mut command = hosts.command(host, version.etcd());
     command
         .args(["--name", &format!("host{host}"), "--initial-cluster", &all.join(",")])
-        .args(["--listen-client-urls", &urls(CLIENTS), "--advertise-client-urls", &format!("http://{hub}:{CLIENTS}")])
+        .args(["--listen-client-urls", &urls(CLIENTS), "--advertise-client-urls", &format!("http://{told}:{CLIENTS}")])
         .args(["--listen-peer-urls", &urls(PEERS), "--initial-advertise-peer-urls", &format!("http://{hub}:{PEERS}")])
         .arg("--data-dir")
         .arg(folder.join(format!("etcd-{host}")))

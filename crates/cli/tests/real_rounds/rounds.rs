@@ -1,8 +1,10 @@
 //! Rounds: something goes wrong while everybody writes, and when it is over, the archive has everything that was
 //! acknowledged, and gives back what the cluster had.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::iter;
+use std::sync::{LazyLock, Mutex};
 
 use etcd_data::Revision;
 use jiff::Timestamp;
@@ -24,32 +26,71 @@ const POINTS: usize = 8;
 /// How many revisions are hashed before each compaction takes them away.
 const HASHED: usize = 20;
 
+/// The clusters of a run. Those with a single agent come last: what needs two has been dealt by then.
+const CASTS: [Cast; 8] = [
+    cast(Version::V35, 1, 2, Access::Secured, Store::Folder),
+    cast(Version::V37, 1, 2, Access::Secured, Store::Folder),
+    cast(Version::V35, 3, 2, Access::Open, Store::Folder),
+    cast(Version::V37, 3, 2, Access::Open, Store::Folder),
+    cast(Version::V34, 3, 3, Access::Secured, Store::Bucket),
+    cast(Version::V36, 3, 3, Access::Secured, Store::Bucket),
+    cast(Version::V34, 1, 1, Access::Open, Store::Bucket),
+    cast(Version::V36, 1, 1, Access::Open, Store::Bucket),
+];
+
+const fn cast(version: Version, members: usize, agents: usize, access: Access, store: Store) -> Cast {
+    Cast { version, members, agents, access, store }
+}
+
+/// One for all clusters of a run, so that they are dealt from one deck.
+static SEED: LazyLock<u64> = LazyLock::new(seed);
+
+/// What has come, and at how many clusters.
+static CAME: Mutex<(usize, BTreeSet<Fault>)> = Mutex::new((0, BTreeSet::new()));
+
 #[test]
 fn one_member_without_a_guard_at_its_door() {
-    for version in [Version::V34, Version::V36] {
-        play(Cast { version, members: 1, agents: 1, access: Access::Open, store: Store::Bucket });
-    }
+    play_all(1, Access::Open);
 }
 
 #[test]
 fn one_member_with_certificates_and_users() {
-    for version in [Version::V35, Version::V37] {
-        play(Cast { version, members: 1, agents: 2, access: Access::Secured, store: Store::Folder });
-    }
+    play_all(1, Access::Secured);
 }
 
 #[test]
 fn three_members_without_a_guard_at_their_door() {
-    for version in [Version::V35, Version::V37] {
-        play(Cast { version, members: 3, agents: 2, access: Access::Open, store: Store::Folder });
-    }
+    play_all(3, Access::Open);
 }
 
 #[test]
 fn three_members_with_certificates_and_users() {
-    for version in [Version::V34, Version::V36] {
-        play(Cast { version, members: 3, agents: 3, access: Access::Secured, store: Store::Bucket });
+    play_all(3, Access::Secured);
+}
+
+#[test]
+fn every_kind_of_fault_comes_in_a_run_whatever_its_seed() {
+    for (seed, rounds) in (0..1000).flat_map(|seed| [(seed, 2), (seed, ROUNDS), (seed, 40)]) {
+        let came: BTreeSet<Fault> = (0..CASTS.len()).flat_map(|number| dealt(seed, number, rounds)).collect();
+        assert!(came.iter().eq(&Fault::ALL), "SEED={seed}, {rounds} rounds: {came:?}");
     }
+}
+
+/// What goes wrong at the cluster with this number: all are dealt from one deck, in which each kind comes once before any comes again.
+fn dealt(seed: u64, number: usize, rounds: usize) -> Vec<Fault> {
+    let mut random = StdRng::seed_from_u64(seed);
+    let decks = iter::repeat_with(move || {
+        let mut deck = Fault::ALL;
+        deck.shuffle(&mut random);
+        deck
+    });
+    let possible = |fault: &Fault| fault.is_possible_with(CASTS[number].agents);
+    decks.flatten().skip(number * rounds).filter(possible).take(rounds).collect()
+}
+
+fn play_all(members: usize, access: Access) {
+    let is_meant = |(_, cast): &(usize, Cast)| cast.members == members && cast.access == access;
+    CASTS.into_iter().enumerate().filter(is_meant).for_each(|(number, cast)| play(number, cast));
 }
 
 /// What was done.
@@ -62,33 +103,42 @@ struct Counts {
     revisions: i64,
 }
 
-/// Everything of one run.
+/// Everything at one cluster.
 struct Run {
     stage: Stage,
     traffic: Traffic,
     random: StdRng,
-    /// Faults that are still to be dealt: each kind comes once before any comes again.
-    deck: Vec<Fault>,
     /// Whether some moment was told by a clock that was wrong.
     has_wrong_moments: bool,
     counts: Counts,
 }
 
-fn play(cast: Cast) {
-    let seed = seed();
-    println!("{cast:?}");
+fn play(number: usize, cast: Cast) {
+    let (seed, rounds) = (*SEED, count("ROUNDS", ROUNDS));
+    println!("SEED={seed}: {cast:?}");
     let mut stage = Stage::set(cast);
     stage.agents.writer();
-    let traffic = Traffic::begin(&stage.reach, seed, HASHED);
-    let random = StdRng::seed_from_u64(seed);
-    let counts = Counts::default();
-    let mut run = Run { stage, traffic, random, deck: Vec::new(), has_wrong_moments: false, counts };
+    let own = seed.wrapping_add(number as u64);
+    let traffic = Traffic::begin(&stage.reach, own, HASHED);
+    let random = StdRng::seed_from_u64(own);
+    let mut run = Run { stage, traffic, random, has_wrong_moments: false, counts: Counts::default() };
     run.settle();
-    for _ in 0..count("ROUNDS", ROUNDS) {
-        run.round();
+    for fault in dealt(seed, number, rounds) {
+        run.round(fault);
     }
     run.end(cast.version);
     println!("SEED={seed}, {} of etcd {}, {} agents: {}", cast.members, cast.version, cast.agents, run.counts);
+    require_each_came(&run.counts, rounds);
+}
+
+/// Requires, when all clusters have been played, that each kind of fault has come.
+fn require_each_came(counts: &Counts, rounds: usize) {
+    let mut came = CAME.lock().unwrap();
+    let (clusters, faults) = &mut *came;
+    *clusters += 1;
+    faults.extend(counts.faults.keys());
+    let is_enough = *clusters == CASTS.len() && rounds > 1;
+    assert!(!is_enough || faults.iter().eq(&Fault::ALL), "some kind of fault has not come: {faults:?}");
 }
 
 impl Run {
@@ -99,12 +149,7 @@ impl Run {
         reached
     }
 
-    fn round(&mut self) {
-        if self.deck.is_empty() {
-            self.deck = Fault::possible(&self.stage);
-            self.deck.shuffle(&mut self.random);
-        }
-        let fault = self.deck.pop().unwrap();
+    fn round(&mut self, fault: Fault) {
         println!("{fault:?}");
         fault.happen(&mut self.stage, &self.traffic, &mut self.random);
         *self.counts.faults.entry(fault).or_default() += 1;

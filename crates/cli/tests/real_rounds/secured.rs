@@ -37,16 +37,7 @@ impl Secured {
 
     /// `member`, which tells its clients to come with certificates. Its other port is for those who know.
     pub(crate) fn apply(&self, number: usize, member: Member) -> Member {
-        let url = self.url(number);
-        let plain = member.client_url();
-        let file = |name: &str| self.folder.join(name).display().to_string();
-        member
-            .flag(format!("--listen-client-urls={plain},{url}"))
-            .flag(format!("--advertise-client-urls={url}"))
-            .flag(format!("--cert-file={}", file("server.crt")))
-            .flag(format!("--key-file={}", file("server.key")))
-            .flag(format!("--trusted-ca-file={}", file("ca.pem")))
-            .flag("--client-cert-auth=true")
+        member.certified(&self.url(number), &self.folder)
     }
 
     /// From now on, whoever asks has to say who they are.

@@ -4,7 +4,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, lchown};
 use std::path::Path;
 
 use bolt_file::sink::Sink;
@@ -12,6 +12,7 @@ use bolt_file::write_behind::WriteBehind;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
+use super::owner::Owner;
 use crate::wal::fresh::allocate_segment;
 
 /// The steps that change a file system.
@@ -21,6 +22,9 @@ pub trait Disk: Sync {
 
     /// Makes a file that only its owner may read. There must be none.
     fn create_file(&self, path: &Path) -> io::Result<Box<dyn NewFile>>;
+
+    /// Makes what is at `path` the property of `owner`.
+    fn give(&self, path: &Path, owner: Owner) -> io::Result<()>;
 
     /// Returns when the names in a folder would survive a crash.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
@@ -66,6 +70,10 @@ impl Disk for RealDisk {
         // Readable too, for what was written is read back.
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
         Ok(Box::new(RealFile { allocating: file.try_clone()?, written: WriteBehind::new(file)? }))
+    }
+
+    fn give(&self, path: &Path, owner: Owner) -> io::Result<()> {
+        lchown(path, Some(owner.uid), Some(owner.gid))
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {

@@ -4,6 +4,7 @@ mod anchors;
 mod broken_disk;
 mod crash;
 mod lying;
+mod owners;
 mod place;
 mod room;
 

@@ -30,6 +30,8 @@ pub(super) struct Greeting<S> {
     trouble: Trouble,
     /// What the server said first; `None` once that was understood.
     first: Option<Vec<u8>>,
+    /// The number that it has from then on, until it ends.
+    number: Option<u64>,
     /// What could not be said any more, until it is known why.
     unsaid: Option<Unsaid>,
 }
@@ -44,10 +46,13 @@ const PATIENCE: Duration = Duration::from_millis(200);
 
 impl<S> Greeting<S> {
     pub(super) fn new(stream: S, endpoint: Endpoint, trouble: Trouble) -> Self {
-        Self { stream, endpoint, trouble, first: Some(Vec::with_capacity(FRAME_HEAD)), unsaid: None }
+        Self { stream, endpoint, trouble, first: Some(Vec::with_capacity(FRAME_HEAD)), number: None, unsaid: None }
     }
 
     fn heard(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if bytes.is_empty() {
+            self.ends();
+        }
         let Some(first) = &mut self.first else { return Ok(()) };
         let missing = FRAME_HEAD - first.len();
         first.extend(bytes.iter().take(missing));
@@ -63,7 +68,7 @@ impl<S> Greeting<S> {
             None => {
                 if first.len() == FRAME_HEAD {
                     self.first = None;
-                    self.trouble.is_over();
+                    self.number = Some(self.trouble.is_over());
                 }
                 Ok(())
             }
@@ -72,6 +77,13 @@ impl<S> Greeting<S> {
 }
 
 impl<S> Greeting<S> {
+    /// It has ended: nothing of it is any use on the next one.
+    fn ends(&mut self) {
+        if let Some(number) = self.number.take() {
+            self.trouble.ended(number);
+        }
+    }
+
     fn broken(&self, error: &io::Error) -> Fault {
         match error.kind() {
             ErrorKind::ConnectionReset | ErrorKind::BrokenPipe if self.first.is_some() => self.hung_up(),
@@ -133,11 +145,19 @@ impl<S: AsyncRead + Unpin> Greeting<S> {
     }
 }
 
+impl<S> Drop for Greeting<S> {
+    /// Whoever does not hear from the server any more hangs up without having read an end.
+    fn drop(&mut self) {
+        self.ends();
+    }
+}
+
 impl<S: AsyncRead + Unpin> AsyncRead for Greeting<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let this = &mut *self;
         if let Err(error) = ready!(Pin::new(&mut this.stream).poll_read(cx, buffer)) {
+            this.ends();
             this.trouble.note(this.broken(&error));
             return Poll::Ready(Err(error));
         }
@@ -186,7 +206,35 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Greeting<S> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_connection_is_there_from_the_first_word_to_the_last_and_the_next_is_another() {
+        let trouble = Trouble::default();
+        let mut heard = [0; 16];
+        for (number, is_heard) in [(1, true), (2, false)] {
+            let (mut server, client) = duplex(64);
+            let mut client = Greeting::new(client, Endpoint::default(), trouble.clone());
+            assert_eq!(trouble.connection(), None, "nobody has spoken yet");
+            server.write_all(&[0, 0, 0, SETTINGS, 0, 0, 0, 0, 0]).await.unwrap();
+            assert_eq!(client.read(&mut heard).await.unwrap(), FRAME_HEAD);
+            assert_eq!(trouble.connection(), Some(number));
+            if is_heard {
+                drop(server);
+                assert_eq!(client.read(&mut heard).await.unwrap(), 0);
+                assert_eq!(trouble.connection(), None, "it has hung up");
+            }
+        }
+        assert_eq!(trouble.connection(), None, "we have");
+
+        // One that ends late takes nothing from the next.
+        let late = trouble.is_over();
+        let next = trouble.is_over();
+        trouble.ended(late);
+        assert_eq!(trouble.connection(), Some(next));
+    }
 
     #[test]
     fn a_server_that_begins_otherwise_is_not_etcd() {

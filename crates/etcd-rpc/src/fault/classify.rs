@@ -37,6 +37,11 @@ pub(crate) fn of_cancelled_watch(reason: &str, compact_revision: i64) -> Fault {
     of_words(reason).unwrap_or_else(|| Fault::Cancelled { reason: reason.to_owned() })
 }
 
+/// That no token came, that it is forgotten or has run out, and that users or roles have changed since it was given. Older
+/// servers say the last in other words.
+const LOGIN_NEEDED: [&str; 4] =
+    ["user name is empty", "invalid auth token", "revision in header is old", "revision of auth store is old"];
+
 fn of_words(message: &str) -> Option<Fault> {
     let has = |words: &str| message.contains(words);
     let owned = || message.to_owned();
@@ -66,7 +71,7 @@ fn of_words(message: &str) -> Option<Fault> {
         Fault::TooLarge { message: owned() }
     } else if has("authentication failed, invalid user ID or password") {
         Fault::WrongPassword
-    } else if has("user name is empty") || has("invalid auth token") || has("revision of auth store is old") {
+    } else if LOGIN_NEEDED.iter().any(|words| has(words)) {
         Fault::LoginNeeded
     } else if has("permission denied") {
         Fault::Denied
@@ -159,6 +164,8 @@ mod tests {
         check(Code::InvalidArgument, wrong, Fault::WrongPassword);
         check(Code::InvalidArgument, "etcdserver: user name is empty", Fault::LoginNeeded);
         check(Code::Unauthenticated, "etcdserver: invalid auth token", Fault::LoginNeeded);
+        check(Code::InvalidArgument, "etcdserver: revision of auth store is old", Fault::LoginNeeded);
+        check(Code::Unknown, "auth: revision in header is old", Fault::LoginNeeded);
         check(Code::PermissionDenied, "etcdserver: permission denied", Fault::Denied);
         check(Code::Unimplemented, "unknown method AuthStatus for service etcdserverpb.Auth", Fault::Unsupported);
     }

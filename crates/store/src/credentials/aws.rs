@@ -4,6 +4,8 @@
 //! (`AWS_WEB_IDENTITY_TOKEN_FILE`); the shared files, in the section `AWS_PROFILE` or `default`; what a container or the
 //! machine is given (ECS, EKS pod identity, the metadata service).
 
+mod container;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,10 +18,7 @@ use crate::error::Fault;
 use crate::http::Network;
 use crate::secret::Secret;
 use crate::settings::Settings;
-
-const RELATIVE_URI: &str = "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI";
-const FULL_URI: &str = "AWS_CONTAINER_CREDENTIALS_FULL_URI";
-const TOKEN_FILE: &str = "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE";
+use container::Container;
 
 /// What requests to AWS are signed with at a moment.
 #[derive(Debug, Clone)]
@@ -78,17 +77,16 @@ impl AwsKeys {
                 None if shared(&environment).has_profile(&profile_name(&environment)) => {
                     of_profile(profile_name(&environment), environment, network, region)
                 }
-                None => {
-                    let named = [RELATIVE_URI, FULL_URI, "AWS_EC2_METADATA_SERVICE_ENDPOINT"];
-                    if environment.get(RELATIVE_URI).is_none() && environment.get(FULL_URI).is_some() {
-                        environment.beside(FULL_URI, TOKEN_FILE)?;
+                None => match Container::of(&environment, &network)? {
+                    Some(container) => Source::Lasting(Arc::new(container)),
+                    None => {
+                        let provider = of_workload(&environment, &network, &region, &[])?;
+                        match environment.get("AWS_EC2_METADATA_SERVICE_ENDPOINT") {
+                            Some(_) => Source::Lasting(provider),
+                            None => Source::machine(provider),
+                        }
                     }
-                    let provider = of_workload(&environment, &network, &region, &[])?;
-                    match environment.first(&named) {
-                        Some(_) => Source::Lasting(provider),
-                        None => Source::machine(provider),
-                    }
-                }
+                },
             },
         }))
     }
@@ -122,6 +120,20 @@ fn fixed(id: &str, secret: &Secret, token: Option<&Secret>) -> Provider<AwsCrede
     }))
 }
 
+/// What the workload, the container or the machine is given, whichever the environment names first.
+fn of_surroundings(
+    environment: &Environment,
+    network: &Network,
+    region: &str,
+) -> Result<Provider<AwsCredential>, Fault> {
+    if environment.get("AWS_WEB_IDENTITY_TOKEN_FILE").is_none()
+        && let Some(container) = Container::of(environment, network)?
+    {
+        return Ok(Arc::new(container));
+    }
+    of_workload(environment, network, region, &[])
+}
+
 /// What the workload or the machine is given, asked for with `more` settings.
 fn of_workload(
     environment: &Environment,
@@ -140,9 +152,6 @@ fn of_workload(
         ("AWS_ROLE_ARN", Name::RoleArn),
         ("AWS_ROLE_SESSION_NAME", Name::RoleSessionName),
         ("AWS_ENDPOINT_URL_STS", Name::StsEndpoint),
-        (RELATIVE_URI, Name::ContainerCredentialsRelativeUri),
-        (FULL_URI, Name::ContainerCredentialsFullUri),
-        (TOKEN_FILE, Name::ContainerAuthorizationTokenFile),
         ("AWS_EC2_METADATA_SERVICE_ENDPOINT", Name::MetadataEndpoint),
     ] {
         if let Some(value) = environment.get(variable) {
@@ -183,7 +192,7 @@ fn of_bag(
     }
     // K3s's secret may leave them out: then the machine has them.
     if values.keys().any(|name| name.starts_with("etcd-s3-")) {
-        return of_workload(environment, network, region, &[]);
+        return of_surroundings(environment, network, region);
     }
     Err(Fault::Credentials(format!(
         "{} has neither accessKeyID and secretAccessKey nor roleARN and token",
@@ -311,11 +320,9 @@ mod tests {
     /// It would be the machine's identity then, which may do other things.
     #[test]
     fn what_is_said_by_halves_is_not_taken_for_nothing() {
-        for (said, missing) in [
-            ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
-            ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN"),
-            (FULL_URI, TOKEN_FILE),
-        ] {
+        for (said, missing) in
+            [("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN")]
+        {
             let settings = Settings { environment: Environment::of([(said, "x")]), ..Settings::default() };
             let told = AwsKeys::of(&settings, "us-east-1").unwrap_err().to_string();
             assert!(told.contains(&format!("{said} has no {missing}")), "{told}");

@@ -18,6 +18,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::{Errno, pread};
 use sha2::{Digest, Sha256};
 
+use super::lasting;
 use crate::error::Fault;
 use crate::key::Key;
 use crate::memory::clip;
@@ -37,7 +38,7 @@ const DIGESTED_BYTES: u64 = 64 << 10;
 
 /// Backups are nobody else's business.
 const FILE_MODE: Mode = Mode::from_raw_mode(0o600);
-const FOLDER_MODE: Mode = Mode::from_raw_mode(0o700);
+const FOLDER_MODE: Mode = Mode::from_raw_mode(lasting::FOLDER_MODE);
 
 /// The folder.
 #[derive(Debug)]
@@ -320,11 +321,7 @@ pub(super) fn folder_name(path: &str) -> &str {
 }
 
 fn sync(folder: BorrowedFd<'_>) -> Result<(), Fault> {
-    match rustix::fs::fsync(folder) {
-        // Some network file systems cannot, and need not.
-        Ok(()) | Err(Errno::INVAL | Errno::NOTSUP) => Ok(()),
-        Err(error) => Err(Fault::of_disk(error.into())),
-    }
+    lasting::sync(folder).map_err(|error| Fault::of_disk(error.into()))
 }
 
 /// Which content a file has.

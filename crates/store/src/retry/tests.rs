@@ -1,6 +1,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
+use crate::error::Distrust;
 use crate::memory::Memory;
 
 /// What happens to the next requests, in turn; then all goes well.
@@ -17,8 +18,28 @@ enum Event {
     Throttles(u64),
     LosesTheAnswer,
     Stalls,
-    Forbids,
+    Answers(fn() -> Fault),
 }
+
+/// What does not pass by waiting.
+const FOR_GOOD: [fn() -> Fault; 16] = [
+    || Fault::NotFound,
+    || Fault::NoSuchPlace,
+    || Fault::Exists,
+    || Fault::Changed,
+    || Fault::Retained { until: None },
+    || Fault::Credentials("unknown".into()),
+    || Fault::Untrusted(Distrust::UnknownAuthority),
+    || Fault::Forbidden("no".into()),
+    || Fault::OtherKey("another".into()),
+    || Fault::WrongRegion { region: None },
+    || Fault::ClockSkew,
+    || Fault::Full,
+    || Fault::NoSuchUpload,
+    || Fault::Damaged("half of it".into()),
+    || Fault::Invalid("nonsense".into()),
+    || Fault::Unable("do that"),
+];
 
 impl Scripted {
     fn new(script: &[Event]) -> Arc<Self> {
@@ -39,7 +60,7 @@ impl Scripted {
                 failed()
             }
             Some(Event::Stalls) => std::future::pending().await,
-            Some(Event::Forbids) => Fault::Forbidden("no".into()),
+            Some(Event::Answers(fault)) => fault(),
         };
         Err(fault.at("trying", "memory:", None))
     }
@@ -142,10 +163,12 @@ async fn no_time_is_too_long_for_a_clock() {
 
 #[tokio::test(start_paused = true)]
 async fn what_fails_for_good_is_not_tried_again() {
-    let inner = Scripted::new(&[Event::Forbids]);
-    let fault = retrying(&inner, Patience::default()).list(&Listing::default()).await.unwrap_err().fault;
-    assert!(matches!(fault, Fault::Forbidden(_)), "{fault:?}");
-    assert_eq!(inner.asked.load(Ordering::Relaxed), 1);
+    for answered in FOR_GOOD {
+        let inner = Scripted::new(&[Event::Answers(answered)]);
+        let listed = retrying(&inner, Patience::default()).list(&Listing::default()).await;
+        let told = listed.map_err(|error| error.fault.to_string()).map(drop);
+        assert_eq!((told, inner.asked.load(Ordering::Relaxed)), (Err(answered().to_string()), 1));
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -270,7 +293,8 @@ async fn only_what_was_not_deleted_is_deleted_again() {
     for key in &keys {
         inner.inner.put(key, "x".into(), &Put::default()).await.unwrap();
     }
-    *inner.script.lock().unwrap() = vec![Event::Forbids, Event::LosesTheAnswer, Event::Fails];
+    let forbidden = || Fault::Forbidden("no".into());
+    *inner.script.lock().unwrap() = vec![Event::Answers(forbidden), Event::LosesTheAnswer, Event::Fails];
     let results = retrying(&inner, Patience::default()).delete(&keys).await;
 
     let faults: Vec<bool> = results.iter().map(Result::is_ok).collect();

@@ -20,6 +20,8 @@ pub struct Script {
     pub refuses: Option<(Code, String)>,
     /// Calls of these methods are refused with that, such as `HashKV`.
     pub refuses_calls: Vec<(&'static str, Code, String)>,
+    /// Calls of these methods are never answered.
+    pub never_answers: BTreeSet<&'static str>,
     /// How long every answer takes.
     pub answers_after: Duration,
     /// The member claims to belong to this cluster.

@@ -23,9 +23,19 @@ pub(crate) struct Serving {
 type Answer<T> = Result<Response<T>, Status>;
 
 impl Serving {
-    /// One call: late or refused if the script says so.
+    /// Whether whoever sends `request` is let in.
+    pub(crate) fn let_in(&self, request: Request<()>) -> Result<Request<()>, Status> {
+        let token = request.metadata().get("token").and_then(|token| token.to_str().ok());
+        self.shared.read().door.let_in(token)?;
+        Ok(request)
+    }
+
+    /// One call: late, refused or not answered at all if the script says so.
     async fn call<T>(&self, name: &str, work: impl FnOnce(&mut World) -> Result<T, Status>) -> Answer<T> {
         let script = self.shared.read().script(self.id);
+        if script.never_answers.contains(name) {
+            std::future::pending::<()>().await;
+        }
         if !script.answers_after.is_zero() {
             tokio::time::sleep(script.answers_after).await;
         }
@@ -354,7 +364,17 @@ impl Cluster for Serving {
 impl Auth for Serving {
     async fn auth_status(&self, _: Request<pb::AuthStatusRequest>) -> Answer<pb::AuthStatusResponse> {
         self.call("AuthStatus", |world| {
-            Ok(pb::AuthStatusResponse { header: world.header(self.id), enabled: false, auth_revision: 1 })
+            let enabled = world.door.asks_for_users;
+            Ok(pb::AuthStatusResponse { header: world.header(self.id), enabled, auth_revision: 1 })
+        })
+        .await
+    }
+
+    async fn authenticate(&self, request: Request<pb::AuthenticateRequest>) -> Answer<pb::AuthenticateResponse> {
+        let password = request.into_inner().password;
+        self.call("Authenticate", |world| {
+            let token = world.door.log_in(&password)?;
+            Ok(pb::AuthenticateResponse { header: world.header(self.id), token })
         })
         .await
     }

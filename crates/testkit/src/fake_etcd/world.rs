@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use etcd_rpc::proto::etcdserverpb as pb;
 use tokio::sync::watch;
 
+use super::door::Door;
 use super::history::History;
 use super::script::Script;
 
@@ -15,6 +16,7 @@ pub(crate) type MakeSnapshot = Arc<dyn Fn(&[(Vec<u8>, Vec<u8>)]) -> Vec<u8> + Se
 pub(crate) struct World {
     pub(crate) cluster_id: u64,
     pub(crate) history: History,
+    pub(crate) door: Door,
     pub(crate) members: Vec<FakeMember>,
     pub(crate) leader: u64,
     pub(crate) alarms: Vec<pb::AlarmMember>,
@@ -70,6 +72,7 @@ impl World {
         World {
             cluster_id: 0xfa4e,
             history: History::new(),
+            door: Door::default(),
             members: Vec::new(),
             leader: 1,
             alarms: Vec::new(),

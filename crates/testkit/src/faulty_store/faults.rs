@@ -1,5 +1,6 @@
 //! What goes wrong, and how often it did.
 
+use std::ops::AddAssign;
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -107,5 +108,44 @@ impl Injected {
             + self.late_writes
             + self.late_sights
             + self.cut_off
+    }
+}
+
+impl AddAssign for Injected {
+    fn add_assign(&mut self, other: Self) {
+        // All of them by name, so that none is left out of the sum.
+        let Self {
+            requests,
+            failures,
+            throttlings,
+            lost_answers,
+            stalls,
+            stale_listings,
+            double_deletions,
+            forgotten_uploads,
+            torn_writes,
+            torn_parts,
+            late_writes,
+            late_sights,
+            cut_off,
+        } = other;
+        let pairs = [
+            (&mut self.requests, requests),
+            (&mut self.failures, failures),
+            (&mut self.throttlings, throttlings),
+            (&mut self.lost_answers, lost_answers),
+            (&mut self.stalls, stalls),
+            (&mut self.stale_listings, stale_listings),
+            (&mut self.double_deletions, double_deletions),
+            (&mut self.forgotten_uploads, forgotten_uploads),
+            (&mut self.torn_writes, torn_writes),
+            (&mut self.torn_parts, torn_parts),
+            (&mut self.late_writes, late_writes),
+            (&mut self.late_sights, late_sights),
+            (&mut self.cut_off, cut_off),
+        ];
+        for (all, one) in pairs {
+            *all += one;
+        }
     }
 }

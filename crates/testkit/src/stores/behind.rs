@@ -11,6 +11,8 @@ use axum::response::Response;
 use super::answers::HttpAnswer;
 
 const MAX_BODY_BYTES: usize = 64 << 20;
+/// What is said of one connection, and of another is not true.
+const OF_CONNECTION: [&str; 3] = ["content-length", "connection", "transfer-encoding"];
 
 /// A request with all of its body.
 pub(super) async fn whole(request: Request) -> (Parts, Bytes) {
@@ -20,7 +22,7 @@ pub(super) async fn whole(request: Request) -> (Parts, Bytes) {
 
 /// What the server answers, which is not told of headers that `is_hidden`.
 pub(super) fn ask(server: SocketAddr, parts: &Parts, body: &[u8], is_hidden: impl Fn(&str) -> bool) -> HttpAnswer {
-    let is_of_connection = |name: &str| ["host", "content-length", "connection", "transfer-encoding"].contains(&name);
+    let is_of_connection = |name: &str| name == "host" || OF_CONNECTION.contains(&name);
     let passed_on =
         parts.headers.iter().filter(|(name, _)| !is_of_connection(name.as_str()) && !is_hidden(name.as_str()));
     let headers: Vec<(&str, &str)> = passed_on.map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
@@ -31,14 +33,11 @@ pub(super) fn ask(server: SocketAddr, parts: &Parts, body: &[u8], is_hidden: imp
 /// The same answer to a request of `method`, with `more` headers.
 pub(super) fn response(method: &Method, answer: HttpAnswer, more: &[(&str, String)]) -> Response {
     let mut response = Response::builder().status(answer.status);
+    // Of what is only told about, the length is that of the object.
+    let is_of_object = |name: &str| name == "content-length" && *method == Method::HEAD;
+    let is_told_anew = |name: &str| more.iter().any(|(told, _)| told.eq_ignore_ascii_case(name));
     for (name, value) in &answer.headers {
-        // Of what is only told about, the length is that of the object.
-        let is_framing = matches!(name.as_str(), "content-length" | "transfer-encoding" | "connection");
-        let is_told_anew = more.iter().any(|(told, _)| told.eq_ignore_ascii_case(name));
-        if is_told_anew {
-            continue;
-        }
-        if !is_framing || (name == "content-length" && *method == Method::HEAD) {
+        if !is_told_anew(name) && (is_of_object(name) || !OF_CONNECTION.contains(&name.as_str())) {
             response = response.header(name, value);
         }
     }

@@ -26,7 +26,7 @@ use crate::ports::Port;
 pub struct Identities {
     port: Port,
     state: Arc<Mutex<Issuing>>,
-    _thread: InThread,
+    thread: Option<InThread>,
 }
 
 #[derive(Debug)]
@@ -39,6 +39,8 @@ struct Issuing {
     stale: usize,
     lasts: SignedDuration,
     refuses_sessions: bool,
+    /// What everybody is answered, if that is always the same.
+    status: Option<StatusCode>,
     session: Option<String>,
     issued: Vec<String>,
     requests: Vec<String>,
@@ -59,6 +61,7 @@ impl Identities {
             stale: 0,
             lasts: SignedDuration::from_hours(1),
             refuses_sessions: false,
+            status: None,
             session: None,
             issued: Vec::new(),
             requests: Vec::new(),
@@ -66,7 +69,7 @@ impl Identities {
         let (port, state) = (Port::reserve(), Arc::new(Mutex::new(issuing)));
         let router = Router::new().fallback(answer).with_state(Arc::clone(&state));
         let thread = InThread::serve(&port, router);
-        Identities { port, state, _thread: thread }
+        Identities { port, state, thread: Some(thread) }
     }
 
     /// Its URL, in place of those of AWS's token service and of the metadata service.
@@ -153,6 +156,20 @@ impl Identities {
         self.issuing(|issuing| issuing.refuses_sessions = true);
     }
 
+    /// Issues nothing from now on: everybody is answered with this status, and what they sent.
+    ///
+    /// # Panics
+    /// If there is no such status.
+    pub fn answer_all_with(&self, status: u16) {
+        let status = StatusCode::from_u16(status).expect("a status");
+        self.issuing(|issuing| issuing.status = Some(status));
+    }
+
+    /// Nobody listens there from now on.
+    pub fn go_away(&mut self) {
+        drop(self.thread.take());
+    }
+
     /// All secrets that it has issued.
     pub fn issued(&self) -> Vec<String> {
         self.issuing(|issuing| issuing.issued.clone())
@@ -173,12 +190,13 @@ async fn answer(State(state): State<Arc<Mutex<Issuing>>>, request: Request) -> R
     let body = to_bytes(body, MAX_BODY_BYTES).await.unwrap_or_default();
     let mut issuing = state.lock().unwrap();
     issuing.requests.push(format!("{} {}", parts.method, parts.uri.path()));
-    match issuing.answer(&parts, &body) {
-        Some(answer) => answer,
-        None => {
-            let said = format!("refused: {} with {:?} and {body:?}", parts.uri, parts.headers);
-            (StatusCode::UNAUTHORIZED, said).into_response()
-        }
+    let repeated = |status| {
+        let said = format!("refused: {} with {:?} and {body:?}", parts.uri, parts.headers);
+        (status, said).into_response()
+    };
+    match issuing.status {
+        Some(status) => repeated(status),
+        None => issuing.answer(&parts, &body).unwrap_or_else(|| repeated(StatusCode::UNAUTHORIZED)),
     }
 }
 

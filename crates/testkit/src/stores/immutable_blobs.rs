@@ -37,6 +37,8 @@ struct Gate {
 struct Kept {
     blobs: BTreeMap<String, Keeping>,
     held_containers: Vec<String>,
+    /// Containers with a policy of their own, and the blobs in them that are so young that it keeps them.
+    policies: BTreeMap<String, Vec<String>>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -78,6 +80,13 @@ impl ImmutableBlobs {
     /// Puts a legal hold on all of a container.
     pub fn hold_container(&self, name: &str) {
         self.gate.kept.lock().unwrap().held_containers.push(format!("/{}/{name}", self.account));
+    }
+
+    /// Puts an immutability policy on all of a container, which keeps those of its blobs that are `young`. None of them tells.
+    pub fn keep_in_container(&self, name: &str, young: &[String]) {
+        let container = format!("/{}/{name}", self.account);
+        let young = young.iter().map(|blob| format!("{container}/{blob}")).collect();
+        self.gate.kept.lock().unwrap().policies.insert(container, young);
     }
 }
 
@@ -129,6 +138,9 @@ impl Kept {
         if keeping.hold || self.held_containers.iter().any(is_of_container) {
             return Err(BY_HOLD);
         }
+        if self.policies.values().flatten().any(|young| young == path) {
+            return Err(BY_POLICY);
+        }
         match keeping.until.filter(|until| *until > Timestamp::now()) {
             Some(_) => Err(BY_POLICY),
             None => Ok(()),
@@ -136,8 +148,13 @@ impl Kept {
     }
 
     fn told_of(&self, path: &str) -> Vec<(&'static str, String)> {
-        if self.held_containers.iter().any(|container| container == path) {
-            return vec![("x-ms-has-legal-hold", "true".to_owned())];
+        let is_held = self.held_containers.iter().any(|container| container == path);
+        let has_policy = self.policies.contains_key(path);
+        if is_held || has_policy {
+            return vec![
+                ("x-ms-has-legal-hold", is_held.to_string()),
+                ("x-ms-has-immutability-policy", has_policy.to_string()),
+            ];
         }
         let Some(keeping) = self.blobs.get(path) else { return Vec::new() };
         let mut told = vec![(HOLD, keeping.hold.to_string())];

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use super::measure::Run;
 use crate::{Result, say};
 
+pub(super) use ours::header;
 pub(super) use place::{bytes_of, link_all, scratch};
 pub(super) use restore::restoring;
 

@@ -12,7 +12,8 @@ use archive::{Closing, Object, ObjectKind, ObjectWriter, WriteSettings};
 use bytes::Bytes;
 use etcd_data::RevKey;
 
-use super::format::{Show, header};
+use super::archive::header;
+use super::format::Show;
 use super::history::Change;
 use super::w1::W1;
 use super::w2::W2;
@@ -81,7 +82,7 @@ fn deltas(from: i64, play: impl FnOnce(Show<'_>)) -> Result<Vec<Chunks>> {
 fn columns(records: &[(RevKey, Vec<u8>)]) -> Result<Chunks> {
     let (Some((first, _)), Some((last, _))) = (records.first(), records.last()) else { return Ok(Vec::new()) };
     let mut stored = Vec::new();
-    let header = header(ObjectKind::Delta, (first.main.0, last.main.0));
+    let header = header(ObjectKind::Delta, (first.main.0, last.main.0), None);
     let mut writer = ObjectWriter::create(&mut stored, header, None, WriteSettings::delta())?;
     for (at, record) in records {
         writer.push(*at, record)?;

@@ -6,16 +6,14 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use archive::header::FORMAT;
-use archive::identity::ClusterUid;
 use archive::object::Written;
 use archive::sealing::NoKeys;
-use archive::{Closing, Cluster, Epoch, Header, LineageId, Object, ObjectKind, ObjectWriter, WriteSettings};
+use archive::{Closing, Object, ObjectKind, ObjectWriter, WriteSettings};
+use etcd_data::Tables;
 use etcd_data::database::Direction;
-use etcd_data::{Revision, Tables};
-use jiff::Timestamp;
 use nix::sys::resource::{UsageWho, getrusage};
 
+use super::archive::header;
 use super::etcdbrctl::Delta;
 use super::history::Change;
 use super::w1::W1;
@@ -109,7 +107,7 @@ fn write(work: &Work, out: &mut Vec<u8>, raw_bytes: &mut u64) -> Result<Written>
         ObjectKind::Full => WriteSettings::full(),
         ObjectKind::Delta => WriteSettings::delta(),
     };
-    let mut writer = ObjectWriter::create(out, header(work.kind, work.revisions), None, settings)?;
+    let mut writer = ObjectWriter::create(out, header(work.kind, work.revisions, None), None, settings)?;
     let mut encoded = Vec::new();
     let mut failed = None;
     (work.play)(&mut |change| {
@@ -126,26 +124,6 @@ fn write(work: &Work, out: &mut Vec<u8>, raw_bytes: &mut u64) -> Result<Written>
             let tables = (work.kind == ObjectKind::Full).then(Tables::default);
             Ok(writer.finish(&Closing::default(), tables.as_ref())?)
         }
-    }
-}
-
-/// The header of an object of a bench, with the changes of `revisions`.
-pub(super) fn header(kind: ObjectKind, (from, to): (i64, i64)) -> Header {
-    let time = Timestamp::UNIX_EPOCH;
-    Header {
-        format: FORMAT,
-        kind,
-        cluster: Cluster { name: "bench".into(), id: ClusterUid(1) },
-        lineage: LineageId::new(time, 1),
-        epoch: Epoch(1),
-        from: Revision(from),
-        to: Revision(to),
-        seen: (time, time),
-        written: time,
-        follows: None,
-        stands_for: None,
-        program: "bench".into(),
-        encryption: None,
     }
 }
 

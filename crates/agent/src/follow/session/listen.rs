@@ -35,7 +35,7 @@ struct Beside<'a> {
     /// Whether the store takes what is sealed: while it does not, a full is no use.
     store_takes: bool,
     /// Who waits for everything up to a revision to be delivered.
-    wants_seal: Vec<(Revision, Order)>,
+    wants_seal: order::Waiting,
 }
 
 /// What came while nobody listened is sealed so soon: it has waited for long enough.
@@ -79,7 +79,7 @@ impl Session {
             full_pause: FULL_PAUSE,
             users_at: Instant::now(),
             store_takes: delivered.borrow().waiting.is_none(),
-            wants_seal: Vec::new(),
+            wants_seal: order::Waiting::default(),
         };
         self.begin_full_if_lacking(follower, &mut beside);
         let heard = self.listen(follower, watching, &mut beside, orders, stop, delivered).await;
@@ -87,7 +87,7 @@ impl Session {
             Ok(()) => "the agent stops".into(),
             Err(error) => in_one_line(error),
         };
-        beside.wants_seal.into_iter().for_each(|(_, order)| order.refuse(&why));
+        beside.wants_seal.refuse(&why);
         heard
     }
 
@@ -181,7 +181,7 @@ impl Session {
         if beside.due.is_none() {
             beside.due = Some(Instant::now() + follower.rhythm.seal_within(beside.waiting));
         }
-        let is_asked = beside.wants_seal.iter().any(|(to, _)| *to > self.sealed && *to <= self.line.reached());
+        let is_asked = beside.wants_seal.is_any(self.sealed.next()..=self.line.reached());
         if is_asked || self.segment.size_bytes() >= follower.rhythm.seal_bytes {
             self.seal_now(follower, beside).await?;
         }
@@ -259,7 +259,7 @@ impl Session {
                 return Ok(());
             }
         };
-        beside.wants_seal.push((wanted, order));
+        beside.wants_seal.add(wanted, order);
         if wanted <= self.line.reached() {
             self.seal_now(follower, beside).await?;
         }
@@ -276,11 +276,9 @@ impl Session {
         follower: &Follower,
         beside: &mut Beside<'_>,
     ) -> Result<(), SessionError> {
-        if beside.wants_seal.iter().any(|(wanted, _)| *wanted <= delivered) {
+        if beside.wants_seal.is_any(..=delivered) {
             self.require_same_history(follower).await?;
-            for (_, order) in beside.wants_seal.extract_if(.., |(wanted, _)| *wanted <= delivered) {
-                order.answer(Ok(delivered));
-            }
+            beside.wants_seal.answer(delivered);
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ impl Session {
     /// ends.
     pub(in crate::follow) async fn recall(follower: &Follower) -> Result<Option<Self>, SessionError> {
         let Follower { live, spool, progress, .. } = follower;
+        spool.settle().await;
         let Some(tip) = left_over::tip(follower).await else { return Ok(None) };
         let sight = live.look().await?;
         let member = choose(&sight, None, None)?;

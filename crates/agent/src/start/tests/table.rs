@@ -83,8 +83,13 @@ const SECTIONS: &[(&str, &[Row])] = &[
     (
         "Quorum is lost",
         &[
+            ["sound, at 100", "had data", "silent", "at 130", ""],
+            ["sound, at 100", "had data", "silent", "at 95, and another writes to it", ""],
             ["sound, at 100", "had data", "silent", "at 80", "rebuild, quorum just lost"],
             ["sound, at 100", "had data", "silent", "at 80", "rebuild, quorum long lost"],
+            ["sound, at 100", "had data", "silent", "at 130", "rebuild, quorum long lost"],
+            ["sound, at 100", "had data", "silent", "at 80, tells of 120", "rebuild, quorum long lost"],
+            ["sound, at 100", "had data", "silent", "none", "rebuild, quorum long lost"],
             ["sound, at 100", "had data", "silent", "at 95, and another writes to it", "rebuild, quorum long lost"],
             ["sound, at 100", "had data", "silent", "away", "rebuild, quorum long lost"],
             ["sound, at 100", "had data", "no quorum, one mute", "at 80", "rebuild, quorum long lost"],
@@ -206,4 +211,20 @@ fn what_is_lost_is_named_by_revision() {
     check(row, true, "restore revision 90 from the disk");
     let row = ["damaged", "had data", "alone", "at 80", ""];
     check(row, true, "restore revision 80 from the archive; revisions 81 to 99 are lost");
+    let row = ["sound, at 100", "had data", "silent", "at 80, tells of 120", "rebuild, quorum long lost"];
+    check(row, false, "restore revision 100 from the disk; revisions 101 to 120 are lost");
+}
+
+/// Survivors that cannot reach each other see the same: what one of them does is what each does, but for the right to write.
+#[test]
+fn of_survivors_that_are_apart_each_waits_unless_it_may_and_nobody_else_has_the_right() {
+    for is_first in [true, false] {
+        let apart = |archive, permitted| ["sound, at 100", "had data", "silent", archive, permitted];
+        check(apart("at 80", ""), is_first, "keep the directory");
+        check(apart("at 80", "rebuild, quorum long lost"), is_first, "restore revision 100 from the disk");
+        check(apart("at 130", "rebuild, quorum long lost"), is_first, "restore revision 130 from the archive");
+        let theirs = "at 95, and another writes to it";
+        check(apart(theirs, "rebuild, quorum long lost"), is_first, "keep the directory");
+        check(apart("away", "rebuild, quorum long lost"), is_first, "keep the directory");
+    }
 }

@@ -38,8 +38,17 @@ pub(super) const OTHERS: [&str; 15] = [
     "quorum of another cluster, added",
     "no answer to that",
 ];
-pub(super) const ARCHIVES: [&str; 8] =
-    ["none", "empty", "away", "unusable", "at 80", "at 100", "at 130", "at 95, and another writes to it"];
+pub(super) const ARCHIVES: [&str; 9] = [
+    "none",
+    "empty",
+    "away",
+    "unusable",
+    "at 80",
+    "at 80, tells of 120",
+    "at 100",
+    "at 130",
+    "at 95, and another writes to it",
+];
 pub(super) const POLICIES: [&str; 6] = [
     "",
     "existing cluster",
@@ -124,15 +133,17 @@ fn others_of(word: &str, is_first: bool) -> Others {
 }
 
 fn archived(word: &str) -> (Archived, Writer) {
-    let at = |revision: i64| {
-        let revision = Revision(revision);
-        Archived::Newest(Newest { revision, highest: revision, level: None, age: Duration::ZERO })
+    let up_to = |revision, highest| {
+        let (revision, highest) = (Revision(revision), Revision(highest));
+        Archived::Newest(Newest { revision, highest, level: None, age: Duration::ZERO })
     };
+    let at = |revision: i64| up_to(revision, revision);
     let archived = match word {
         "none" => Archived::None,
         "empty" => Archived::Empty,
         "away" => Archived::Away { why: "connection refused".into() },
         "unusable" => Archived::Unusable { why: "it is that of cluster test".into() },
+        "at 80, tells of 120" => up_to(80, 120),
         "at 95, and another writes to it" => return (at(95), Writer::Perhaps { holder: "m1".into() }),
         word => {
             let revision = word.strip_prefix("at ").and_then(|at| at.parse().ok());

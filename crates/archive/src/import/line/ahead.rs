@@ -36,7 +36,11 @@ impl Line<'_> {
 
     fn look_ahead(&mut self, next: &Part) -> Result<Ahead, Error> {
         let parts = self.coming(next);
-        let continuation = Continuation::of_closed(self.source, self.state()?, &parts, self.writing.scratch)?;
+        let state = self.state()?;
+        if let Some(current) = &mut self.current {
+            current.deltas.bring(parts.iter().map(|part| &part.entry))?;
+        }
+        let continuation = Continuation::of_closed(state, &parts, |entry| self.delta(entry))?;
         Ok(Ahead { parts, continuation })
     }
 

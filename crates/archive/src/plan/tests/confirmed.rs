@@ -1,8 +1,9 @@
 //! Plans compared with what objects say of themselves.
 
 use super::*;
-use crate::header::{FORMAT, Header, Kind as ObjectKind, Link};
+use crate::header::{Header, Kind as ObjectKind, Link};
 use crate::identity::{Cluster, ClusterUid, Epoch};
+use crate::sketch::header;
 
 fn cluster() -> Cluster {
     Cluster { name: "c".into(), id: ClusterUid(7) }
@@ -13,20 +14,12 @@ fn told(entry: &Entry, epoch: u64) -> Told {
     let end = entry.to.unwrap();
     let range = entry.changes().unwrap_or(RevisionRange { from: Revision(0), to: end });
     let link = |revision: Revision| Link([revision.0 as u8; 32]);
+    let kind = if entry.is_full() { ObjectKind::Full } else { ObjectKind::Delta };
     let header = Header {
-        format: FORMAT,
-        kind: if entry.is_full() { ObjectKind::Full } else { ObjectKind::Delta },
-        cluster: cluster(),
         lineage: entry.lineage.clone().unwrap(),
         epoch: Epoch(epoch),
-        from: range.from,
-        to: range.to,
-        seen: (moment(range.from.0), moment(range.to.0)),
-        written: moment(range.to.0),
         follows: (!entry.is_full()).then(|| link(Revision(range.from.0 - 1))),
-        stands_for: None,
-        program: "test".into(),
-        encryption: None,
+        ..header(kind, range.from.0, range.to.0)
     };
     Told { header, digest: [end.0 as u8; 32] }
 }

@@ -36,6 +36,37 @@ impl Clock {
     }
 }
 
+/// A history that grows by deltas, and the seconds at which its revisions were made.
+struct Growing {
+    sketch: String,
+    last: i64,
+    second: i64,
+    seconds: BTreeMap<i64, i64>,
+}
+
+impl Growing {
+    /// It begins with a full of revision 10.
+    fn new() -> Self {
+        Self { sketch: "0-10".into(), last: 10, second: 0, seconds: [(10, 0)].into() }
+    }
+
+    /// A delta up to `to`, whose changes were made within some seconds.
+    fn go_on(&mut self, to: i64, random: &mut Random) {
+        self.has(&format!("{}-{to}", self.last + 1));
+        for revision in self.last + 1..=to {
+            self.second += random.below(4);
+            self.seconds.insert(revision, self.second);
+        }
+        self.last = to;
+    }
+
+    /// One more object, beside the deltas that it grows by.
+    fn has(&mut self, object: &str) {
+        self.sketch.push(' ');
+        self.sketch.push_str(object);
+    }
+}
+
 /// Where the search ends, and how many objects it asked.
 fn run<'c>(archive: &'c Catalogue, clock: &Clock, second: i64) -> (Step<'c>, usize) {
     let time = Timestamp::new(EPOCH + second, 500_000_000).unwrap();
@@ -85,28 +116,22 @@ fn a_moment_is_the_last_revision_of_its_second() {
 fn the_same_is_found_as_by_looking_at_everything_and_few_are_asked() {
     for seed in Random::seeds(300) {
         let mut random = Random::new(seed);
-        let (mut sketch, mut at, mut second) = (String::from("0-10"), 10, 0);
-        let mut seconds = BTreeMap::from([(10, 0)]);
-        let mut ends = vec![10];
+        let (mut history, mut ends) = (Growing::new(), vec![10]);
         for _ in 0..random.below(40) {
-            let to = at + 1 + random.below(5);
-            sketch.push_str(&format!(" {}-{to}", at + 1));
-            for revision in at + 1..=to {
-                second += random.below(4);
-                seconds.insert(revision, second);
-            }
-            at = to;
-            ends.push(at);
+            let to = history.last + 1 + random.below(5);
+            history.go_on(to, &mut random);
+            ends.push(to);
             if random.once_in(6) {
-                sketch.push_str(&format!(" 0-{}", at - random.below(3).min(at - 10)));
+                history.has(&format!("0-{}", to - random.below(3).min(to - 10)));
             }
             if random.once_in(6) {
                 let from = ends[random.below(ends.len() as i64 - 1) as usize] + 1;
-                sketch.push_str(&format!(" 1:{from}-{at}"));
+                history.has(&format!("1:{from}-{to}"));
             }
         }
+        let Growing { sketch, second: last, seconds, .. } = history;
         let (archive, clock) = (catalogue(&sketch), Clock(seconds));
-        for second in 0..=second + 1 {
+        for second in 0..=last + 1 {
             let expected = clock.0.iter().rev().find(|(_, when)| **when <= second).unwrap().0;
             let (step, asked) = run(&archive, &clock, second);
             assert_eq!(text(&step), expected.to_string(), "at {second} of {sketch}");
@@ -123,28 +148,22 @@ fn of_a_moment_that_was_told_twice_a_state_is_found_that_was_there_when_it_was_t
     let mut twice = 0;
     for seed in Random::seeds(300) {
         let mut random = Random::new(seed);
-        let (mut sketch, mut at, mut second) = (String::from("0-10"), 10, 0);
-        let mut seconds = BTreeMap::from([(10, 0)]);
         // Where merged deltas may begin: what is merged of others has them whole.
-        let mut ends = vec![10];
+        let (mut history, mut ends) = (Growing::new(), vec![10]);
         for _ in 0..random.below(40) {
-            let to = at + 1 + random.below(5);
-            sketch.push_str(&format!(" {}-{to}", at + 1));
+            let to = history.last + 1 + random.below(5);
             if random.once_in(4) {
-                second += random.below(60) - 40;
+                history.second += random.below(60) - 40;
             }
-            for revision in at + 1..=to {
-                second += random.below(4);
-                seconds.insert(revision, second);
-            }
-            at = to;
+            history.go_on(to, &mut random);
             if random.once_in(6) {
                 let first = random.below(ends.len() as i64) as usize;
                 ends.truncate(first + 1);
-                sketch.push_str(&format!(" 1:{}-{at}", ends[first] + 1));
+                history.has(&format!("1:{}-{to}", ends[first] + 1));
             }
-            ends.push(at);
+            ends.push(to);
         }
+        let Growing { sketch, seconds, .. } = history;
         let (archive, clock) = (catalogue(&sketch), Clock(seconds));
         let (first, last) = (clock.0.values().min().unwrap(), clock.0.values().max().unwrap());
         for second in first - 1..=last + 1 {

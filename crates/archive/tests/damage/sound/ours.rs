@@ -21,6 +21,7 @@ use archive::publish::Writing;
 use archive::{Closing, Entry, Epoch, Header, ObjectKind};
 use bytes::Bytes;
 use etcd_data::container::Container;
+use etcd_data::database::RevisionRange;
 use etcd_data::export::{Against, export};
 use etcd_data::{Revision, Tables};
 use rand::SeedableRng;
@@ -188,21 +189,10 @@ impl Writer {
     }
 
     fn header(&self, kind: ObjectKind, from: i64, to: i64, follows: Option<Link>) -> Header {
-        Header {
-            format: FORMAT,
-            kind,
-            cluster: self.world.cluster.clone(),
-            lineage: self.world.lineage.clone(),
-            epoch: Epoch(2),
-            from: Revision(from),
-            to: Revision(to),
-            seen: (moment(from), moment(to)),
-            written: moment(to),
-            follows,
-            stands_for: None,
-            program: PROGRAM.into(),
-            encryption: None,
-        }
+        let (cluster, lineage) = (self.world.cluster.clone(), self.world.lineage.clone());
+        let revisions = RevisionRange { from: Revision(from), to: Revision(to) };
+        let original = Header::original(kind, cluster, lineage, Epoch(2), revisions, (moment(from), moment(to)));
+        Header { follows, ..original }
     }
 
     fn delta_name(&self, level: u8, from: i64, to: i64) -> Name {

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use bolt_file::sink::Sink;
 
 use crate::restore::disk::{Disk, NewFile, RealDisk};
+use crate::restore::owner::Owner;
 
 /// What happens at the last step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +32,7 @@ pub(super) struct BrokenDisk {
     state: Arc<Mutex<State>>,
     exchange: Exchange,
     free_bytes: u64,
+    gives_away: bool,
 }
 
 struct State {
@@ -46,12 +48,17 @@ struct State {
 impl BrokenDisk {
     pub(super) fn new(steps: usize, end: End, exchange: Exchange) -> Self {
         let state = State { steps_left: steps, end, is_over: false, unsynced: BTreeSet::new(), too_early: Vec::new() };
-        Self { state: Arc::new(Mutex::new(state)), exchange, free_bytes: 1 << 40 }
+        Self { state: Arc::new(Mutex::new(state)), exchange, free_bytes: 1 << 40, gives_away: true }
     }
 
     /// One on which nothing goes wrong, but that has only so much room.
     pub(super) fn with_room(free_bytes: u64) -> Self {
         Self { free_bytes, ..Self::new(usize::MAX, End::Death, Exchange::Works) }
+    }
+
+    /// One on which nothing goes wrong, but that makes nobody else the owner of anything, nor ourselves.
+    pub(super) fn that_gives_nothing_away() -> Self {
+        Self { gives_away: false, ..Self::new(usize::MAX, End::Death, Exchange::Works) }
     }
 
     /// Whether the last step has come.
@@ -126,6 +133,16 @@ impl Disk for BrokenDisk {
         self.changed(path);
         self.changed(path.parent().unwrap());
         Ok(Box::new(BrokenFile { file, path: path.into(), state: Arc::clone(&self.state) }))
+    }
+
+    fn give(&self, path: &Path, owner: Owner) -> io::Result<()> {
+        self.step()?;
+        if !self.gives_away {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        RealDisk.give(path, owner)?;
+        self.changed(path);
+        Ok(())
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {

@@ -1,6 +1,7 @@
 //! Stops a restore and an undo at every step, looks at what is there, and does them again.
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt, lchown};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -55,6 +56,8 @@ impl Scene {
         fs::write(self.data_dir().join("member/snap/db"), b"old").unwrap();
         fs::create_dir_all(self.wal_dir()).unwrap();
         fs::write(self.wal_dir().join("0.wal"), b"old").unwrap();
+        // Only root can; so these tests are root's.
+        lchown(self.data_dir(), Some(OWNER), Some(OWNER)).unwrap();
     }
 
     fn data_dir(&self) -> PathBuf {
@@ -107,10 +110,24 @@ impl Scene {
         if seen != Seen::Nothing {
             assert_eq!(self.see_wal(), seen, "{at}: the log beside it");
         }
+        self.check_owner(at);
         if self.what_is_there == Before::OldDirectory {
             let places = self.places();
             let old = places.iter().filter(|place| self.see(place) == Seen::Old).count();
             assert_eq!(old, 1, "{at}: the old one, in {places:?}");
+        }
+    }
+
+    /// What took the place of the old one is its owner's, also where it was made by a run that died.
+    fn check_owner(&self, at: &str) {
+        if self.what_is_there != Before::OldDirectory || self.see(&self.data_dir()) != Seen::New {
+            return;
+        }
+        let (data_dir, wal_dir) = (self.data_dir(), self.wal_dir());
+        let wal = wal_dir.join("0000000000000000-0000000000000000.wal");
+        for path in [data_dir.clone(), data_dir.join("member/snap/db"), wal_dir, wal] {
+            let metadata = fs::metadata(&path).unwrap();
+            assert_eq!((metadata.uid(), metadata.gid()), (OWNER, OWNER), "{at}: {}", path.display());
         }
     }
 
@@ -136,6 +153,9 @@ impl Scene {
         all.iter().any(|name| name.ends_with(".refloat"))
     }
 }
+
+/// Whose the old directory is, and their group.
+const OWNER: u32 = 4711;
 
 static NEW_DB: OnceLock<Vec<u8>> = OnceLock::new();
 

@@ -136,19 +136,49 @@ fn folders_above_are_made() {
     assert_eq!(names(&place.path("not/yet")), ["there"]);
 }
 
+/// Everything below `folder`: what it is called, which file or folder it is, and what is in it.
+fn contents(folder: &Path) -> Vec<(PathBuf, u64, Vec<u8>)> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for path in names(&next).iter().map(|name| next.join(name)) {
+            let metadata = fs::symlink_metadata(&path).unwrap();
+            let bytes = if metadata.is_dir() { Vec::new() } else { fs::read(&path).unwrap() };
+            if metadata.is_dir() {
+                folders.push(path.clone());
+            }
+            found.push((path, metadata.ino(), bytes));
+        }
+    }
+    found.sort_unstable();
+    found
+}
+
 #[test]
 fn a_running_member_is_left_alone() {
     let place = Place::new();
     place.make_old("data");
-    let etcd = File::open(place.path("data/member/snap/db")).unwrap();
-    etcd.lock().unwrap();
+    let starts = || {
+        let etcd = File::open(place.path("data/member/snap/db")).unwrap();
+        etcd.lock().unwrap();
+        etcd
+    };
+    let in_use = |attempt: &dyn Fn() -> Result<(), RestoreError>| {
+        let before = contents(place.folder.path());
+        refused(attempt(), Kind::Conflict, "in use by a running etcd");
+        assert!(contents(place.folder.path()) == before, "something was touched");
+    };
     let aside = Options { existing: Existing::KeepAside, ..place.options() };
-    refused(place.try_restore(&aside), Kind::Conflict, "in use by a running etcd");
+    let etcd = starts();
+    in_use(&|| place.try_restore(&aside).map(drop));
+    drop(etcd);
+    let plan = Plan::make(&place.source, &aside).unwrap();
+    let etcd = starts();
+    in_use(&|| restore(&place.source, &plan, &mut |_| {}).map(drop));
     drop(etcd);
     place.try_restore(&aside).unwrap();
-    let etcd = File::open(place.path("data/member/snap/db")).unwrap();
-    etcd.lock().unwrap();
-    refused(undo(&place.path("data"), "later"), Kind::Conflict, "in use by a running etcd");
+    let _etcd = starts();
+    in_use(&|| undo(&place.path("data"), "later").map(drop));
 }
 
 #[test]

@@ -17,6 +17,7 @@ use archive::plan::Part;
 use archive::publish::Writing;
 use archive::sealing::NoKeys;
 use archive::{Closing, Cluster, Epoch, Header, LineageId, ObjectKind, ObjectWriter, WriteSettings};
+use etcd_data::database::RevisionRange;
 use etcd_data::{Revision, Tables};
 use jiff::Timestamp;
 use tokio::runtime::Runtime;
@@ -142,22 +143,10 @@ impl Writer {
 }
 
 /// What an object of the revisions `from` to `to` says of itself. A revision is a millisecond.
-pub(super) fn header(kind: ObjectKind, (from, to): (i64, i64), follows: Option<Link>) -> Header {
-    Header {
-        format: FORMAT,
-        kind,
-        cluster: cluster(),
-        lineage: lineage(),
-        epoch: Epoch(1),
-        from: Revision(from),
-        to: Revision(to),
-        seen: (moment(from.max(1)), moment(to)),
-        written: moment(to),
-        follows,
-        stands_for: None,
-        program: PROGRAM.into(),
-        encryption: None,
-    }
+pub(in crate::bench) fn header(kind: ObjectKind, (from, to): (i64, i64), follows: Option<Link>) -> Header {
+    let revisions = RevisionRange { from: Revision(from), to: Revision(to) };
+    let seen = (moment(from.max(1)), moment(to));
+    Header { follows, ..Header::original(kind, cluster(), lineage(), Epoch(1), revisions, seen) }
 }
 
 /// When the revision was seen: when the workload says that it was made.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::{Result, say};
 
 /// To be raised whenever the bytes that are made change.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// A folder `name` of the cache, which `make` fills if it is not there. One that was not filled whole is not there.
 pub(super) fn made(name: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {

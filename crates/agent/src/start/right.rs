@@ -1,0 +1,148 @@
+//! The right to write to the archive, for whoever is to build the cluster anew.
+//!
+//! Survivors that cannot reach each other see the same, and each may be permitted to build the cluster anew. To their archive one
+//! of them has the right to write, and that one does it. Without a quorum there is nothing to write: agents have the right only to
+//! deliver what was sealed before, and leave it then. So whoever is to build asks for it; looks once more when it has it, for
+//! what others have still delivered; and keeps it until what it has built is followed, so that nobody builds a second one
+//! meanwhile.
+
+use std::time::Duration;
+
+use archive::Epoch;
+use archive::fence::Tick;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::Start;
+use super::decision::{Decision, Reason};
+use crate::follow::progress::{Doing, Standing};
+use crate::follow::spool::Fill;
+use crate::pen::Right;
+
+/// What is sealed on this machine and not in the archive yet, and the right to write there.
+#[derive(Debug, Clone)]
+pub struct OnItsWay {
+    /// How much it is.
+    pub fill: watch::Receiver<Fill>,
+    /// The right to write. Where another agent has it, that one has taken all of this from the cluster itself.
+    pub right: watch::Receiver<Right>,
+    /// Whether the right is needed for a start, though there may be nothing to write.
+    pub needed: watch::Sender<bool>,
+    /// Where following is.
+    pub standing: watch::Receiver<Standing>,
+}
+
+/// What the right is kept for from one look to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum KeptFor {
+    /// For nothing, unless it is decided again that the cluster is built anew.
+    #[default]
+    Nothing,
+    /// For the start of a member whose etcd was ended, at this moment, so that it can build the cluster anew.
+    Start(Tick),
+    /// For what was built here, until it is followed.
+    Built,
+}
+
+/// How long a look waits for the right. To ask for it takes a few requests to the store; where somebody else has it for longer,
+/// the next look asks again.
+const TAKEN_WITHIN: Duration = Duration::from_secs(5);
+
+/// How long an etcd that was ended may take to be started again, before another survivor may build the cluster anew: a kubelet
+/// waits for five minutes at the most, however often it has ended before.
+const STARTS_WITHIN: Duration = Duration::from_secs(360);
+
+impl OnItsWay {
+    /// How many deltas the archive is about to get.
+    pub(super) fn deltas(&self) -> usize {
+        match &*self.right.borrow() {
+            Right::Theirs { .. } => 0,
+            _ => self.fill.borrow().objects,
+        }
+    }
+
+    /// Gets the right, and keeps it from then on. Who has it instead, or why nobody can tell.
+    async fn take(&self) -> Result<Epoch, Reason> {
+        self.needed.send_replace(true);
+        let mut right = self.right.clone();
+        let is_told = |right: &Right| right.permit().is_some() || matches!(right, Right::Theirs { .. });
+        let _ = timeout(TAKEN_WITHIN, right.wait_for(is_told)).await;
+        let told = self.right.borrow();
+        match (told.permit(), &*told) {
+            (Some(permit), _) => Ok(permit.epoch()),
+            (None, Right::Theirs { holder, .. }) => Err(Reason::OtherWriter { holder: holder.clone() }),
+            (None, Right::Untold { why }) => Err(Reason::ArchiveAway { why: why.clone() }),
+            (None, _) => {
+                let why = format!("who may write to it was not told within {} s", TAKEN_WITHIN.as_secs());
+                Err(Reason::ArchiveAway { why })
+            }
+        }
+    }
+}
+
+impl Start {
+    /// What tells of the right, where others may want to build the cluster anew as well.
+    fn shared(&self) -> Option<&OnItsWay> {
+        self.setup.on_its_way.as_ref().filter(|_| !self.setup.place.is_alone())
+    }
+
+    /// By which right the archive is written, if it is ours and kept: between two looks at which this is the same, nobody else has
+    /// written.
+    pub(super) fn kept_right(&self) -> Option<Epoch> {
+        let shared = self.shared()?;
+        let permit = shared.right.borrow().permit()?;
+        let is_kept = *shared.needed.borrow();
+        is_kept.then(|| permit.epoch())
+    }
+
+    /// Gets the right, if `decision` takes it. What hinders that, if anything does.
+    pub(super) async fn right_for(&self, decision: &Decision) -> Option<Result<Epoch, Reason>> {
+        match (decision, self.shared()) {
+            (Decision::Restore(_), Some(shared)) => Some(shared.take().await),
+            _ => None,
+        }
+    }
+
+    /// Leaves the right to others, unless it takes it to carry out `decision`, or nobody follows yet what was built.
+    pub(super) fn leave_right_unless(&mut self, decision: &Decision) {
+        match decision {
+            Decision::Restore(_) => {}
+            Decision::Keep { .. } | Decision::Wait(_) if self.kept_for == KeptFor::Built => {}
+            _ => self.leave_right(),
+        }
+    }
+
+    /// Leaves the right to others.
+    pub(crate) fn leave_right(&mut self) {
+        self.kept_for = KeptFor::Nothing;
+        if let Some(shared) = self.shared() {
+            shared.needed.send_replace(false);
+        }
+    }
+
+    /// Nothing is decided at this look. The right is kept for what was begun, but not for good.
+    pub(super) fn leave_right_in_time(&mut self, now: Tick) {
+        match self.kept_for {
+            KeptFor::Built => {}
+            KeptFor::Start(ended) if now.since(ended) < STARTS_WITHIN => {}
+            KeptFor::Start(_) | KeptFor::Nothing => self.leave_right(),
+        }
+    }
+
+    /// The member has a leader. As soon as what was built is followed, who follows has the right for that.
+    pub(super) fn leave_right_when_followed(&mut self) {
+        let is_followed = self.shared().is_none_or(|shared| shared.standing.borrow().doing == Doing::Following);
+        if self.kept_for != KeptFor::Built || is_followed {
+            self.leave_right();
+        }
+    }
+
+    /// Who else has got the right, where a cluster was built here that nobody has followed yet: it must not begin beside theirs.
+    pub(super) fn overtaken_by(&self) -> Option<Reason> {
+        let shared = self.shared().filter(|_| self.kept_for == KeptFor::Built)?;
+        match &*shared.right.borrow() {
+            Right::Theirs { holder, .. } => Some(Reason::OtherWriter { holder: holder.clone() }),
+            _ => None,
+        }
+    }
+}

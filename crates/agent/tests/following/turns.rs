@@ -1,0 +1,79 @@
+//! What happens in a history, drawn by lot.
+
+use std::time::Duration;
+
+use etcd_data::Revision;
+use rand::Rng;
+use tokio::task::yield_now;
+use tokio::time::sleep;
+
+use crate::cluster::Whims;
+use crate::world::{SOON, World};
+
+impl World {
+    pub(crate) async fn turn(&mut self) {
+        self.told.turns += 1;
+        match self.random.random_range(0..100) {
+            0..50 => self.cluster.write(self.random.random_range(1..30)),
+            50..58 => drop(self.seal(Duration::from_secs(10)).await),
+            58..63 => self.cluster.compact(self.random.random_range(0..60)),
+            63..68 => {
+                let which = self.random.random_range(0..2);
+                self.start(which).await;
+            }
+            68..72 => {
+                let which = self.random.random_range(0..2);
+                self.kill(which).await;
+            }
+            72..74 => {
+                let which = self.random.random_range(0..2);
+                self.stop(which).await;
+            }
+            74..78 => {
+                let is_cut = self.random.random_ratio(1, 2);
+                self.faulty.iter().for_each(|faulty| faulty.cut_off(is_cut));
+            }
+            78..81 => self.cluster.goes_away(self.random.random_ratio(1, 3)),
+            81..82 => self.cluster.change_users(),
+            82..83 => self.go_back(),
+            83..86 => self.cluster.whims(match self.random.random_range(0..3) {
+                0 => Whims::default(),
+                1 => Whims { drops: 30, loses: 20, repeats: 10, stalls: 100, mutes: 20 },
+                _ => Whims { drops: 200, ..Whims::default() },
+            }),
+            _ => sleep(Duration::from_millis(self.random.random_range(1000..20_000))).await,
+        }
+        // Often one comes right after the other.
+        if self.random.random_ratio(1, 2) {
+            sleep(Duration::from_millis(self.random.random_range(1..1500))).await;
+        }
+    }
+
+    fn go_back(&mut self) {
+        let current = self.cluster.current();
+        let back = self.random.random_range(0..30).min(current - 2);
+        let new_id = self.random.random_ratio(1, 2);
+        let bump = if self.random.random_ratio(1, 2) { self.random.random_range(1..200) } else { 0 };
+        self.cluster.restore_to(current - back, new_id, bump);
+        self.log(format!("the cluster went back from {current} by {back}, then on by {bump}, new id: {new_id}"));
+    }
+
+    /// Everything heals: the archive has to end where the cluster is.
+    pub(crate) async fn heal(&mut self) {
+        self.faulty.iter().for_each(|faulty| faulty.cut_off(false));
+        self.cluster.goes_away(false);
+        self.cluster.whims(Whims::default());
+        while self.agents[0].is_none() {
+            self.start(0).await;
+            yield_now().await;
+        }
+        let current = self.cluster.current();
+        // The stores stay rough, and whoever begins needs many answers of them, one after the other.
+        let reached = self.seal(SOON * 12).await;
+        let running = self.agents.iter().flatten();
+        let standing: Vec<String> = running.map(|agent| format!("{:?}", *agent.progress.standing().borrow())).collect();
+        assert_eq!(reached, Some(Revision(current)), "{standing:#?}");
+        self.stop(0).await;
+        self.stop(1).await;
+    }
+}

@@ -1,0 +1,99 @@
+//! Users and roles: they change without a revision, and are in fulls alone.
+
+use archive::plan::Wanted;
+use archive::point::At;
+use etcd_data::Revision;
+use tokio::time::{Instant, sleep};
+
+use crate::time::in_its_own_time;
+use crate::world::{A_MOMENT, SOON, World};
+
+impl World {
+    /// Waits until who restores the newest point has the users that the cluster has.
+    async fn until_a_full_has_the_users(&self) {
+        let until = Instant::now() + SOON;
+        loop {
+            let home = self.home().await;
+            let found = home.with(|archive, home| {
+                let agreed = archive.agree(&Wanted::default(), &At::Latest, &home.scratch)?;
+                Ok(archive.open_in_place(&agreed)?.database.tables().auth_revision().unwrap())
+            });
+            let held = found.await.unwrap();
+            if held == Some(self.cluster.auth_revision()) {
+                return;
+            }
+            assert!(Instant::now() < until, "no full has them: {held:?}");
+            sleep(A_MOMENT).await;
+        }
+    }
+}
+
+/// Users are in fulls alone, and a full cannot be taken without the store.
+#[test]
+fn users_that_change_before_the_store_is_back_come_into_a_full_then() {
+    in_its_own_time(|| async {
+        let mut world = World::with_a_delta(4).await;
+        world.faulty[0].cut_off(true);
+        world.kill(0).await;
+        world.begin(0).await;
+        world.cluster.change_users();
+        world.cluster.write(5);
+        let last = Revision(world.cluster.current());
+        world.until_spooled(last).await;
+        world.faulty[0].cut_off(false);
+        world.until_a_full_has_the_users().await;
+    });
+}
+
+/// It is lacking until one was taken, whatever became of the one before.
+#[test]
+fn users_that_change_come_into_a_full_though_the_first_one_fails() {
+    in_its_own_time(|| async {
+        let mut world = World::with_a_delta(8).await;
+        world.cluster.refuse_snapshots(1);
+        world.cluster.change_users();
+        world.cluster.write(5);
+        world.seal(SOON).await.unwrap();
+        world.until_a_full_has_the_users().await;
+    });
+}
+
+/// A delta tells that they have changed, and the next agent learns from the archive that no full has them.
+#[test]
+fn users_that_change_come_into_a_full_though_the_agent_is_killed_before() {
+    in_its_own_time(|| async {
+        let mut world = World::with_a_delta(9).await;
+        world.cluster.refuse_snapshots(u32::MAX);
+        world.cluster.change_users();
+        world.cluster.write(5);
+        world.seal(SOON).await.unwrap();
+        world.kill(0).await;
+        world.cluster.refuse_snapshots(0);
+        world.begin(0).await;
+        world.until_a_full_has_the_users().await;
+    });
+}
+
+/// A full of the same revision may be called the same then.
+#[test]
+fn users_that_change_in_the_second_of_a_full_come_into_another_one() {
+    in_its_own_time(|| async {
+        let mut world = World::new(11);
+        world.cluster.write(20);
+        world.begin(0).await;
+        world.seal(SOON).await.unwrap();
+        world.cluster.change_users();
+        world.until_a_full_has_the_users().await;
+    });
+}
+
+#[test]
+fn users_that_change_while_nobody_writes_come_into_a_full() {
+    in_its_own_time(|| async {
+        let mut world = World::with_a_delta(10).await;
+        world.kill(0).await;
+        world.cluster.change_users();
+        world.begin(0).await;
+        world.until_a_full_has_the_users().await;
+    });
+}

@@ -1,0 +1,100 @@
+//! Several members, one with its log elsewhere, one that was replaced, and those that were killed.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use etcd_data::restore::Options;
+use etcd_data::restore::destination::Existing;
+use etcd_data::restore::options::Token;
+use etcd_data::undo::undo;
+use etcd_data::{Revision, Source};
+use testkit::fixtures::{DATA_DIRS, data_dir, data_dir_truth, points};
+use testkit::{Client, ClusterPlan, Member, Version};
+
+use crate::judged::{runs_and_says, works};
+use crate::origin::{Origin, options, origins, restored};
+
+#[test]
+fn three_restored_members_are_a_cluster_and_one_can_be_lost() {
+    for origin in origins() {
+        let source = origin.open(&origin.snapshot());
+        let plan = ClusterPlan::of(3);
+        let dirs: Vec<PathBuf> = plan.names().iter().map(|name| origin.folder.path().join(name)).collect();
+        for ((name, url), dir) in plan.names().iter().zip(plan.peer_urls()).zip(&dirs) {
+            let options = Options {
+                name: name.clone(),
+                initial_cluster: Some(plan.initial_cluster()),
+                peer_urls: Some(url),
+                ..Options::new(dir, Token::Named("three".into()), "now")
+            };
+            restored(&source, &options);
+        }
+        let mut cluster = plan.start(origin.version, &dirs);
+        let expected = origin.said_at(64);
+        for member in &cluster.members {
+            assert_eq!(member.client().hash_kv(64).unwrap().hash, expected.hash, "{}", origin.version);
+        }
+        let lost = cluster.members.remove(1).kill();
+        for number in 0..20 {
+            put_once_there_is_a_leader(&cluster.members[0].client(), &number.to_string());
+        }
+        let back = lost.start();
+        assert_eq!(back.client().get("alive").unwrap().unwrap().value, b"19", "{}", origin.version);
+        let revision = cluster.members[0].client().status().unwrap().revision;
+        let hash = cluster.members[0].client().hash_kv(revision).unwrap();
+        assert_eq!(back.client().hash_kv(revision).unwrap().hash, hash.hash, "{}", origin.version);
+    }
+}
+
+/// The member that was lost may have been the leader; the others then elect one, which takes a second or two.
+fn put_once_there_is_a_leader(client: &Client, value: &str) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while let Err(error) = client.put("alive", value) {
+        assert!(Instant::now() < deadline, "{error:?}");
+    }
+}
+
+#[test]
+fn the_log_may_lie_on_another_disk() {
+    for origin in origins() {
+        let source = origin.open(&origin.snapshot());
+        let member = Member::new(origin.version, origin.folder.path().join("data"));
+        let wal_dir = origin.folder.path().join("logs/wal");
+        restored(&source, &Options { wal_dir: Some(wal_dir.clone()), ..options(&member) });
+        let etcd = member.flag(format!("--wal-dir={}", wal_dir.display())).start();
+        assert_eq!(etcd.client().hash_kv(64).unwrap().hash, origin.said_at(64).hash, "{}", origin.version);
+        works(etcd, &format!("{} with its log elsewhere", origin.version));
+    }
+}
+
+#[test]
+fn a_member_that_was_replaced_runs_again_after_undo() {
+    let origin = Origin::of(Version::V36);
+    let source = origin.open(&origin.snapshot());
+    let member = Member::new(origin.version, &origin.data_dir);
+    let again = Options { existing: Existing::KeepAside, at: Some(Revision(50)), ..options(&member) };
+    restored(&source, &again);
+    let etcd = member.start();
+    assert_eq!(etcd.client().put("on the wrong path", "1").unwrap(), 51);
+    // While it runs, nothing is moved.
+    assert!(undo(&origin.data_dir, "later").is_err());
+    let member = etcd.stop();
+    undo(&origin.data_dir, "later").unwrap();
+    let etcd = member.start();
+    assert_eq!(etcd.client().hash_kv(64).unwrap().hash, origin.said_at(64).hash);
+    assert!(etcd.client().get("on the wrong path").unwrap().is_none());
+}
+
+#[test]
+fn what_became_of_a_killed_member_runs() {
+    for name in DATA_DIRS.into_iter().filter(|name| name.ends_with("-killed")) {
+        let version = Version::ALL.into_iter().find(|version| name.starts_with(version.minor())).unwrap();
+        let (dir, folder) = (data_dir(name), tempfile::tempdir().unwrap());
+        let source = Source::open(dir.path(), folder.path()).unwrap().database;
+        let mut truth = data_dir_truth(name);
+        truth["points"] = serde_json::json!([truth["final"]]);
+        let member = Member::new(version, folder.path().join("restored"));
+        restored(&source, &options(&member));
+        runs_and_says(member, &points(&truth), name);
+    }
+}
