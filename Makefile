@@ -11,6 +11,12 @@ features := --features cli/opentelemetry
 tests := $(notdir $(basename $(wildcard crates/*/tests/*.rs)) $(patsubst %/main.rs,%,$(wildcard crates/*/tests/*/main.rs)))
 fast_tests := $(filter-out real_%,$(sort $(tests)))
 
+# The longest takes minutes, and a machine that does much else a few times that. One that hangs is killed, with what it has
+# started, and the others are run: what hung is among what has not said that it is ok. (At a terminal, what it has started is left
+# to Ctrl-C, which reaches only who is in the foreground.)
+TEST_WITHIN ?= 15m
+watched := --config "target.'cfg(unix)'.runner = 'timeout --verbose --signal=KILL $(if $(MAKE_TERMOUT),--foreground )$(TEST_WITHIN)'"
+
 # Each a workspace of its own, for running them takes a nightly compiler; that they compile is seen with this one.
 fuzz := $(wildcard crates/*/fuzz/Cargo.toml)
 
@@ -32,10 +38,10 @@ run: build
 test:
 	cargo test --workspace --locked $(features) --no-run
 	$(CARGO_TARGET_DIR)/debug/xtask servers
-	cargo test --workspace --locked $(features) --no-fail-fast
+	cargo test --workspace --locked $(features) --no-fail-fast $(watched)
 
 test-fast:
-	cargo test --workspace --locked $(features) --lib --bins $(addprefix --test ,$(fast_tests))
+	cargo test --workspace --locked $(features) $(watched) --lib --bins $(addprefix --test ,$(fast_tests))
 
 lint:
 	cargo fmt --check

@@ -4,7 +4,7 @@
 //! - [`beforehand`]: what is found out before anything is made
 //! - [`live`]: what is asked of a live cluster; [`etcd`]: one that is; [`choose`]: which member is followed
 //! - [`resume`]: whether the cluster has the history that the archive ends with
-//! - [`base`]: a full from etcd; later ones are merged from the archive
+//! - [`base`]: a full from etcd; later ones are merged from the archive, and [`merged`] has members asked about them
 //! - [`line`], [`segment`]: whole revisions out of a watch, gathered until they are sealed
 //! - [`told`]: what a watch does not give
 //! - [`sealer`], [`spool`], [`deliver`]: on this machine's disk until the store has it, read back
@@ -19,6 +19,7 @@ pub mod etcd;
 pub mod line;
 pub mod live;
 mod meanwhile;
+pub mod merged;
 pub mod order;
 pub mod progress;
 pub mod resume;
@@ -39,6 +40,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::follow::live::Live;
 use crate::follow::meanwhile::Learned;
+use crate::follow::merged::Merged;
 use crate::follow::order::Order;
 use crate::follow::progress::{Doing, Progress};
 use crate::follow::session::{End, Session, SessionError};
@@ -101,8 +103,18 @@ pub struct Follower {
     pub right: watch::Receiver<Right>,
     /// Whether it is any use here.
     pub wanted: watch::Sender<bool>,
+    /// The full that was merged last: members are asked about it.
+    pub merged: Merged,
     /// What is told.
     pub progress: Progress,
+}
+
+/// Why nothing can be written yet.
+struct Waiting {
+    for_what: Doing,
+    why: String,
+    /// What a person can do, where waiting does not help.
+    remedy: Option<String>,
 }
 
 /// How long is waited after something went wrong, before it is tried again.
@@ -131,6 +143,9 @@ impl Follower {
                 () = stop.told() => return,
             };
             let has_begun = begun.is_ok();
+            if has_begun {
+                self.home.forget_what_was_read();
+            }
             let end = match begun {
                 Ok(session) => {
                     replaces = self.replaces;
@@ -151,7 +166,7 @@ impl Follower {
                 End::Overtaken => self.progress.trouble("another agent has been writing since"),
                 End::Failed(error) => {
                     replaces |= error.shows_another_history();
-                    self.progress.failed(error.kind(), in_one_line(&error));
+                    self.progress.failed(error.kind(), in_one_line(&error), error.remedy());
                     self.progress.does(error.waits_for());
                     if order::refuse_during(pause, &mut orders, &in_one_line(&error), &mut stop).await.is_break() {
                         return;
@@ -197,9 +212,9 @@ impl Follower {
                 () = stop.told() => return None,
             };
             self.wanted.send_replace(looked.is_ok());
-            let Err((waiting, why)) = looked else { return Some(()) };
-            self.progress.does(waiting);
-            self.progress.trouble(why.clone());
+            let Err(Waiting { for_what, why, remedy }) = looked else { return Some(()) };
+            self.progress.does(for_what);
+            self.progress.stands_in_the_way(why.clone(), remedy.as_deref());
             if order::refuse_during(pause, orders, &why, stop).await.is_break() {
                 return None;
             }
@@ -208,14 +223,15 @@ impl Follower {
     }
 
     /// Whether there is a member to follow or something sealed to be delivered, and the archive is where it was. If not,
-    /// what is waited for, and why.
-    async fn look_for_something_to_write(&self) -> Result<(), (Doing, String)> {
+    /// what is waited for.
+    async fn look_for_something_to_write(&self) -> Result<(), Waiting> {
         if self.spool.fill().borrow().objects == 0 {
-            let no_etcd = |why| (Doing::WaitingForEtcd, why);
-            let sight = self.live.look().await.map_err(|trouble| no_etcd(trouble.to_string()))?;
+            let no_etcd = |why, remedy| Waiting { for_what: Doing::WaitingForEtcd, why, remedy };
+            let looked = self.live.look().await;
+            let sight = looked.map_err(|trouble| no_etcd(trouble.to_string(), trouble.remedy().map(Into::into)))?;
             let chosen = choose::choose(&sight, None, None);
             self.progress.tell(|told| told.sight = Some(sight));
-            chosen.map_err(|nobody| no_etcd(nobody.to_string()))?;
+            chosen.map_err(|nobody| no_etcd(nobody.to_string(), None))?;
         }
         let ready = async {
             self.home.require().await?;
@@ -230,7 +246,7 @@ impl Follower {
             Ok(Err(error)) => in_one_line(&error),
             Err(_) => format!("{} does not answer", self.home.store.place()),
         };
-        Err((Doing::WaitingForStore, why))
+        Err(Waiting { for_what: Doing::WaitingForStore, why, remedy: None })
     }
 
     /// Waits until the right to write is ours. Nothing if it is time to stop.
@@ -244,6 +260,7 @@ impl Follower {
                 },
                 Right::Theirs { holder, epoch, .. } => {
                     self.progress.stands_by(holder, *epoch);
+                    self.home.forget_what_was_read();
                     if self.spool.last().is_some_and(|(last, _)| last.header.epoch < *epoch) {
                         self.spool.forget_last();
                     }

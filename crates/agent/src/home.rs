@@ -1,6 +1,7 @@
 //! The archive that the agent writes, and what reaches it.
 
 mod memory;
+mod recalling;
 #[cfg(test)]
 mod together;
 mod writing_key;
@@ -31,6 +32,7 @@ use tokio::time::timeout;
 
 use crate::follow::spool::Spool;
 use memory::Memory;
+use recalling::{Recalled, Recalling};
 
 /// Where an archive is, and how it is read and written there.
 #[derive(Clone)]
@@ -65,6 +67,8 @@ pub struct Home {
     archive_key: Arc<Mutex<Option<Option<WritingKey>>>>,
     /// The headers of what was there when it was opened before.
     remembered: Arc<Remembered>,
+    /// What was read of it by whoever has not begun yet.
+    recalled: Arc<Recalled>,
     runtime: Handle,
 }
 
@@ -117,6 +121,7 @@ impl Home {
             recipients: recipients.into(),
             archive_key: Arc::default(),
             remembered: Arc::default(),
+            recalled: Arc::default(),
             runtime: Handle::current(),
         }
     }
@@ -178,7 +183,18 @@ impl Home {
     /// The highest epoch that anybody had: what a later one writes counts only with a higher one. `writer.json` tells that, but
     /// it may be lost.
     pub async fn highest_epoch(&self) -> Result<Epoch, Error> {
-        self.with(|archive, home| archive.highest_epoch(&home.scratch)).await
+        self.recalling().with(|archive, home| archive.highest_epoch(&home.scratch)).await
+    }
+
+    /// It for one look of whoever looks again when a request fails: what was read by then is not asked for once more.
+    pub(crate) fn recalling(&self) -> Self {
+        let store = Recalling::new(Arc::clone(&self.store), self.folder(), Arc::clone(&self.recalled));
+        Self { store: Arc::new(store), ..self.clone() }
+    }
+
+    /// Forgets what such looks have read: it was enough, or there is nothing to begin.
+    pub(crate) fn forget_what_was_read(&self) {
+        self.recalled.forget();
     }
 
     /// The folder that it is in, with a slash at its end.

@@ -90,7 +90,7 @@ impl Reporter {
             let now = Timestamp::now();
             let mut heard = self.hear();
             let since = unreached.map_or(now, |before| before.since);
-            unreached = why_unreached(&heard.right).map(|what| progress::Trouble { what, since });
+            unreached = why_unreached(&heard.right).map(|what| progress::Trouble { what, remedy: None, since });
             heard.unreached.clone_from(&unreached);
             heard.certificates = certificates.at(now).await.to_vec();
             sample(&mut samples, &heard, now);

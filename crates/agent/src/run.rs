@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use crate::care::Care;
 use crate::care::turns::{self, Turns};
 use crate::follow::live::Live;
+use crate::follow::merged::Merged;
 use crate::follow::order::Order;
 use crate::follow::progress::{Progress, Standing};
 use crate::follow::spool::{Spool, SpoolError};
@@ -72,6 +73,8 @@ pub struct Agent {
     pub metrics: Arc<Metrics>,
     /// What is sealed on this machine and not in the archive yet.
     pub on_its_way: OnItsWay,
+    /// The full that was merged last.
+    merged: Merged,
     /// Where else the archive is kept.
     others: Vec<Home>,
     pen: Pen,
@@ -98,7 +101,10 @@ impl Agent {
         let (stopper, standing, fill) = (Stopper::default(), progress.standing(), spool.fill());
         let (orders, taken) = mpsc::channel(ORDERS);
         let (home_too, right) = (home.clone(), pen.right());
-        let follower = Follower { live, home: home_too, spool, rhythm, replaces, right, wanted, progress };
+        let merged = Merged::default();
+        let asked = merged.clone();
+        let follower =
+            Follower { live, home: home_too, spool, rhythm, replaces, right, wanted, merged: asked, progress };
         let mut following = JoinSet::new();
         following.spawn(follower.follow(taken, stopper.stop_signal()));
 
@@ -107,8 +113,8 @@ impl Agent {
         let (told, upkeep) = watch::channel(Told::default());
         if let Some(schedule) = schedule {
             let (home, right, metrics) = (home.clone(), pen.right(), Arc::clone(&metrics));
-            let standing = standing.clone();
-            let keeper = Upkeep { home, first: None, schedule, right, standing, told, metrics };
+            let (standing, merged) = (standing.clone(), merged.clone());
+            let keeper = Upkeep { home, first: None, schedule, right, standing, merged, told, metrics };
             beside.spawn(keeper.keep_up(stopper.stop_signal()));
         }
         let mut elsewhere = Vec::new();
@@ -117,8 +123,9 @@ impl Agent {
             elsewhere.push(Elsewhere { place: other.store.place().to_owned(), upkeep });
             let (first, schedule) = (Some(home.clone()), schedule.clone());
             let (right, metrics) = (pen.right(), Arc::clone(&metrics));
-            let standing = standing.clone();
-            let keeper = Upkeep { home: other.clone(), first, schedule, right, standing, told, metrics };
+            // Fulls are merged at the first destination alone.
+            let (standing, merged) = (standing.clone(), Merged::default());
+            let keeper = Upkeep { home: other.clone(), first, schedule, right, standing, merged, told, metrics };
             beside.spawn(keeper.keep_up(stopper.stop_signal()));
         }
         let others = others.into_iter().map(|(other, _)| other).collect();
@@ -148,7 +155,20 @@ impl Agent {
             certificates,
         };
         beside.spawn(reporter.report(reported, stopper.stop_signal()));
-        Ok(Self { home, orders, status, standing, metrics, on_its_way, others, pen, stopper, following, beside })
+        Ok(Self {
+            home,
+            orders,
+            status,
+            standing,
+            metrics,
+            on_its_way,
+            merged,
+            others,
+            pen,
+            stopper,
+            following,
+            beside,
+        })
     }
 
     /// Looks after the member beside it while its etcd runs in `wrapper`.
@@ -165,6 +185,7 @@ impl Agent {
             status: self.status.clone(),
             standing: self.standing.clone(),
             right: self.pen.right(),
+            merged: self.merged.clone(),
             metrics: Arc::clone(&self.metrics),
         }
     }

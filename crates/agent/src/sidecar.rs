@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
+use crate::follow::merged::{Merged, MergedFull};
 use crate::follow::order::Order;
 use crate::follow::progress::{Doing, Standing};
 use crate::home::Home;
@@ -36,6 +37,8 @@ pub struct Sidecar {
     pub standing: watch::Receiver<Standing>,
     /// The right to write: who has it does what can only be done once.
     pub right: watch::Receiver<Right>,
+    /// The full that was merged last: members are asked about it.
+    pub merged: Merged,
     /// What monitoring sees.
     pub metrics: Arc<Metrics>,
 }
@@ -83,7 +86,7 @@ impl Sidecar {
 
     /// Makes a full of what is sealed, from the archive: etcd is not read for it.
     async fn make_full(&self) -> Result<(), NoSnapshot> {
-        let metrics = Arc::clone(&self.metrics);
+        let (merged, metrics) = (self.merged.clone(), Arc::clone(&self.metrics));
         let made = self.home.with(move |archive, home| {
             let (began, now) = (Instant::now(), Timestamp::now());
             let agreed = archive.agree(&Wanted::default(), &At::Latest, &home.scratch)?;
@@ -91,7 +94,11 @@ impl Sidecar {
             let made = archive.make_full(&full, &home.writing(now)?);
             let published = made.is_ok().then_some((full.plan.target.unwrap_or_default().0, now));
             metrics.snapshot(SnapshotKind::Full, began.elapsed(), published);
-            made.map(drop)
+            made?;
+            if let Some(full) = MergedFull::called(&full.into) {
+                merged.want(full);
+            }
+            Ok(())
         });
         made.await.map_err(|error| NoSnapshot::Failed(in_one_line(&error)))
     }

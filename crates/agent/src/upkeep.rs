@@ -6,7 +6,8 @@
 //! where it would check what is new: monitoring asks every agent how old the newest full is.
 //!
 //! What is read when: what is new within minutes, all of it; a few times a day what leads to the newest point that a live
-//! member answered about; and every object again within a month, a small part each hour.
+//! member answered about, and a full that was merged as soon as they have answered about that; and every object again
+//! within a month, a small part each hour.
 //!
 //! - [`Schedule`]: what is done when; [`Told`]: what is told of it; [`Reach`]: how far the archive could be restored
 //! - `merging`, `copying`, `checking`, `comparing`, `pruning`: each kind of work
@@ -34,6 +35,7 @@ use tracing::Instrument;
 
 use crate::drill::scheduled::drill;
 use crate::drill::{DrillError, Etcd};
+use crate::follow::merged::Merged;
 use crate::follow::progress;
 use crate::home::{Home, blocking};
 use crate::metrics::Metrics;
@@ -58,25 +60,12 @@ pub enum Work {
     Verify,
     /// Reading back and checking a part of everything.
     Reread,
-    /// Rebuilding the newest point that a member answered about.
+    /// Rebuilding the newest point that a member answered about, or a full that was merged.
     Compare,
     /// Deleting what no rule keeps.
     Prune,
     /// Bringing up the newest point in an etcd of its own.
     Drill,
-}
-
-/// What came of a piece of work.
-struct Done {
-    said: String,
-    /// What is to be done at once, because of that.
-    follows: Option<Work>,
-}
-
-impl From<String> for Done {
-    fn from(said: String) -> Self {
-        Self { said, follows: None }
-    }
 }
 
 /// Whoever does it, at one destination.
@@ -91,6 +80,8 @@ pub struct Upkeep {
     pub right: watch::Receiver<Right>,
     /// Following, which hears what members answer.
     pub standing: watch::Receiver<progress::Standing>,
+    /// The full that was merged last: following has members asked about it.
+    pub merged: Merged,
     /// What is told.
     pub told: watch::Sender<Told>,
     /// What is counted.
@@ -119,41 +110,42 @@ impl Upkeep {
         ];
         due.extend(prune_every.map(|every| (begin + every, Work::Prune, When::Every(every))));
         due.extend(drilled_at.and_then(|when| Some((when.next()?, Work::Drill, when))));
+        let mut merged = self.merged.changes();
         loop {
             due.sort_by_key(|(at, ..)| *at);
             self.told.send_modify(|told| due.iter().for_each(|(at, work, _)| told.of(*work).next = Some(time_of(*at))));
-            let Some((at, work, _)) = due.first() else { return };
+            let Some(&(at, work, _)) = due.first() else { return };
             tokio::select! {
-                () = sleep_until(*at) => {}
+                () = sleep_until(at) => {}
                 () = stop.told() => return,
+                _ = merged.changed() => {
+                    if self.merged.answered().is_some() {
+                        let comparing = due.iter_mut().filter(|(_, work, _)| *work == Work::Compare);
+                        comparing.for_each(|(at, ..)| *at = Instant::now());
+                    }
+                    continue;
+                }
             }
-            let work = *work;
-            let mut follows = None;
             if self.right.borrow().permit().is_some() {
-                follows = self.do_one(work, &stop).await;
+                self.do_one(work, &stop).await;
             } else if work == Work::Verify && self.first.is_none() {
                 self.look().await;
             }
-            let (_, work, when) = due.remove(0);
+            let (.., when) = due.remove(0);
             due.extend(when.next().map(|next| (next, work, when)));
-            let sooner = due.iter_mut().filter(|(_, work, _)| follows == Some(*work));
-            sooner.for_each(|(at, ..)| *at = Instant::now());
         }
     }
 
-    /// Gives what has to follow on it at once, if anything has.
-    async fn do_one(&self, work: Work, stop: &Stop) -> Option<Work> {
+    async fn do_one(&self, work: Work, stop: &Stop) {
         let (began, clock) = (Instant::now(), Timestamp::now());
         self.told.send_modify(|told| told.of(work).running_since = Some(clock));
         let span = tracing::info_span!("upkeep", ?work);
-        let done = match (work, &self.schedule.drilling, &self.first) {
-            (Work::Drill, Some(drilling), _) => self.drill(&drilling.etcd, stop).instrument(span).await.map(Done::from),
-            (Work::Copy, _, Some(first)) => self.copy(first).instrument(span).await.map(Done::from),
-            (Work::Compare, ..) => self.compare().instrument(span).await.map(Done::from),
+        let result = match (work, &self.schedule.drilling, &self.first) {
+            (Work::Drill, Some(drilling), _) => self.drill(&drilling.etcd, stop).instrument(span).await,
+            (Work::Copy, _, Some(first)) => self.copy(first).instrument(span).await,
+            (Work::Compare, ..) => self.compare().instrument(span).await,
             _ => self.work_through(work).instrument(span).await,
         };
-        let follows = done.as_ref().ok().and_then(|done| done.follows);
-        let result = done.map(|done| done.said);
         match &result {
             Ok(what) => tracing::info!(?work, place = self.home.store.place(), what, "upkeep"),
             Err(why) => tracing::warn!(?work, place = self.home.store.place(), why, "upkeep failed"),
@@ -167,12 +159,11 @@ impl Upkeep {
             };
             (standing.running_since, standing.last) = (None, Some(outcome));
         });
-        follows
     }
 
-    async fn work_through(&self, work: Work) -> Result<Done, String> {
+    async fn work_through(&self, work: Work) -> Result<String, String> {
         let (schedule, told, metrics) = (self.schedule.clone(), self.told.clone(), Arc::clone(&self.metrics));
-        let (home, is_first) = (self.home.clone(), self.first.is_none());
+        let (home, is_first, merged) = (self.home.clone(), self.first.is_none(), self.merged.clone());
         let done = blocking(move || {
             let archive = home.open().inspect_err(|error| {
                 if error.kind() == Kind::Missing {
@@ -186,15 +177,15 @@ impl Upkeep {
                 merging::count_deltas(&archive, &metrics)?;
             }
             match work {
-                Work::Merge => merging::merge(&archive, &home, &schedule.merging, &metrics),
-                Work::Verify => checking::verify(&archive, &home, &told).map(Done::from),
+                Work::Merge => merging::merge(&archive, &home, &schedule.merging, &merged, &metrics),
+                Work::Verify => checking::verify(&archive, &home, &told),
                 Work::Reread => {
                     let part = Part::at(Timestamp::now(), schedule.reread_every, schedule.reread_within);
-                    checking::reread(&archive, &home, part, &told).map(Done::from)
+                    checking::reread(&archive, &home, part, &told)
                 }
-                Work::Prune => pruning::prune(&archive, &home.scratch, &schedule.retention, &metrics).map(Done::from),
+                Work::Prune => pruning::prune(&archive, &home.scratch, &schedule.retention, &metrics),
                 // These are done in their own way, and where there is no etcd or nothing to copy from they are not due.
-                Work::Compare | Work::Drill | Work::Copy => Ok(Done::from(String::new())),
+                Work::Compare | Work::Drill | Work::Copy => Ok(String::new()),
             }
         });
         done.await.map_err(|error: Error| in_one_line(&error))
@@ -216,10 +207,11 @@ impl Upkeep {
         blocking(move || copying::copy(&from, &to, &policy, &told)).await
     }
 
-    /// Rebuilds the newest point that a member answered about.
+    /// Rebuilds what members answered about.
     async fn compare(&self) -> Result<String, String> {
         let (home, told, answers) = (self.home.clone(), self.told.clone(), self.standing.borrow().answers.clone());
-        blocking(move || comparing::compare(&home, answers, &told)).await
+        let merged = self.merged.clone();
+        blocking(move || comparing::compare(&home, &merged, answers, &told)).await
     }
 
     /// Brings up the newest point, and records that it came up.

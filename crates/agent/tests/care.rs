@@ -7,7 +7,7 @@ use etcd_rpc::proto::etcdserverpb::AlarmType;
 use etcd_rpc::{Access, Deadlines, Endpoint};
 use jiff::Timestamp;
 use std::time::Duration;
-use testkit::FakeEtcd;
+use testkit::{FakeEtcd, until_told};
 
 const NOON: &str = "2026-11-21T12:00:00Z";
 
@@ -65,13 +65,12 @@ async fn who_falls_ill_in_the_middle_of_a_round_stops_it() {
     assert!(matches!(&waits.notes[..], [Note::Waits { .. }]), "{:?}", waits.notes);
     assert!(care.is_defragmenting());
     fake.serve(2);
-    loop {
-        // The connection that broke may be noticed by the first call after it.
+    // The connection that broke may be noticed by the first call after it.
+    until_told("the round is over", async || {
         let turn = care.turn(None, at(NOON)).await.unwrap();
-        if turn.did.is_none() && !care.is_defragmenting() {
-            break;
-        }
-    }
+        if turn.did.is_none() && !care.is_defragmenting() { Ok(()) } else { Err(turn) }
+    })
+    .await;
     assert_eq!(fake.calls(), ["Defragment m1", "Defragment m2", "MoveLeader m0 m1", "Defragment m0"]);
 }
 

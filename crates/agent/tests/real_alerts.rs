@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use testkit::Ends;
 use testkit::servers::promtool;
 
 fn deploy() -> PathBuf {
@@ -13,7 +14,7 @@ fn deploy() -> PathBuf {
 }
 
 fn judged(folder: &Path) -> Output {
-    Command::new(promtool()).args(["test", "rules", "alerts_test.yaml"]).current_dir(folder).output().unwrap()
+    Command::new(promtool()).args(["test", "rules", "alerts_test.yaml"]).current_dir(folder).output_in_time().unwrap()
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent::follow::merged::{Merged, MergedFull, Stage};
 use agent::follow::progress::Standing;
 use agent::home::{Home, Site};
 use agent::metrics::Metrics;
@@ -20,8 +21,10 @@ use api::status::{Agent, Cluster, Status};
 use archive::Anchor;
 use archive::fence::{Candidate, Instance, Terms};
 use archive::merge_plan::MergePolicy;
+use archive::proof::{Evidence, Level};
 use etcd_data::Revision;
 use jiff::{SignedDuration, Timestamp};
+use testkit::in_time;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -38,6 +41,7 @@ struct Keeper {
     metrics: Arc<Metrics>,
     /// What it hears of following.
     standing: watch::Sender<Standing>,
+    merged: Merged,
     pen: Pen,
     stop: Stopper,
     task: JoinHandle<()>,
@@ -76,14 +80,32 @@ impl Keeper {
         let standing = watch::Sender::new(Standing { answers, ..Standing::default() });
         let (hears, metrics) = (standing.subscribe(), Arc::new(Metrics::new()));
         let counted = Arc::clone(&metrics);
-        let upkeep = Upkeep { home, first: None, schedule, right, standing: hears, told, metrics: counted };
+        let merged = Merged::default();
+        let asked = merged.clone();
+        let upkeep =
+            Upkeep { home, first: None, schedule, right, standing: hears, merged: asked, told, metrics: counted };
         let stop = Stopper::default();
         let stopped = stop.stop_signal();
         let task = tokio::spawn(async move {
             let _wanted = wanted;
             upkeep.keep_up(stopped).await;
         });
-        Self { told: heard, metrics, standing, pen, stop, task }
+        Self { told: heard, metrics, standing, merged, pen, stop, task }
+    }
+
+    /// Waits until a full is merged that members are to be asked about.
+    async fn until_merged(&self) -> MergedFull {
+        let mut changes = self.merged.changes();
+        let is_wanted = |stage: &Stage| matches!(stage, Stage::Wanted(_));
+        drop(timeout(LONG, changes.wait_for(is_wanted)).await.expect("a full is merged").unwrap());
+        self.merged.wanted().unwrap()
+    }
+
+    /// Waits until something was compared for the first time, and gives what was said of it.
+    async fn until_compared(&mut self) -> String {
+        let compared = self.told.wait_for(|told| told.compare.last.is_some());
+        let told = timeout(LONG, compared).await.expect("it is compared").unwrap().clone();
+        told.compare.last.unwrap().result.unwrap()
     }
 
     /// Waits until a `work` that has begun now is over.
@@ -101,8 +123,8 @@ impl Keeper {
 
     async fn stop(self) {
         self.stop.stop();
-        self.task.await.unwrap();
-        self.pen.lay_down().await.unwrap();
+        in_time("it stops", self.task).await.unwrap();
+        in_time("it lays the pen down", self.pen.lay_down()).await.unwrap();
     }
 }
 
@@ -163,13 +185,7 @@ async fn what_comparing_found_is_told_until_comparing_finds_it_no_more() {
     }
 
     // It is asked again, and has what the archive has.
-    let answer = Anchor {
-        revision: Revision(LAST),
-        compact_revision: Some(Revision(LEFT + 1)),
-        hash: world.hash(),
-        member: "etcd-1".into(),
-        taken: Timestamp::now(),
-    };
+    let answer = Anchor { taken: Timestamp::now(), ..world.answer(LAST) };
     keeper.standing.send_modify(|standing| standing.answers = vec![answer]);
     for work in [Work::Compare, Work::Verify] {
         let found = what(&keeper.until_done(work).await);
@@ -213,14 +229,83 @@ async fn comparing_reads_what_leads_to_the_point_and_rereading_reads_the_rest() 
     keeper.stop().await;
 }
 
-/// The next comparison would be due long after the test.
+/// An early revision of the second history, about which members answered long before a full was merged.
+const EARLY: i64 = LEFT + 14;
+
+/// Up to about here a full is merged, which leaves something behind it.
+const MERGED: i64 = LEFT + 200;
+
+/// One full is merged at once: a first window ends in the middle of what there is, and the next one in decades. The next
+/// comparison would be due long after the test.
+fn merging(world: &World) -> Schedule {
+    let full_window = Some(SignedDuration::from_secs(world.moment(MERGED).as_second()));
+    Schedule { merge_every: OFTEN, merging: MergePolicy { full_window, ..MergePolicy::default() }, ..nothing() }
+}
+
+/// What members' answers have proven of `full`.
+fn anchored(world: &World, full: &MergedFull) -> Option<Evidence> {
+    let name = format!("{}/full/{:020}-", full.lineage, full.revision.0);
+    tokio::task::block_in_place(|| {
+        let archive = world.open();
+        let proven = archive.proven_objects(&archive.proven().unwrap().proven, Level::Anchored).unwrap();
+        proven.into_iter().find(|(key, _)| key.as_str().contains(&name)).map(|(_, item)| item.evidence)
+    })
+}
+
+/// That it was proven by `answer`.
+fn by(answer: &Anchor) -> Evidence {
+    let Anchor { revision, compact_revision: compact, hash, ref member, .. } = *answer;
+    Evidence::Anchored { revision, compact, hash, member: member.clone() }
+}
+
+/// Whatever else was answered, before and after.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_that_was_merged_is_compared_at_once() {
-    let world = world(Some(1)).await;
-    let merging = MergePolicy { full_window: Some(SignedDuration::from_secs(60)), ..MergePolicy::default() };
-    let mut keeper = Keeper::of(&world, Schedule { merge_every: OFTEN, merging, ..nothing() }).await;
-    let told = keeper.until_done(Work::Compare).await;
-    assert!(what(&told).iter().any(|what| what.contains("but etcd-1 answered 1")), "{:?}", what(&told));
+async fn a_full_that_was_merged_is_proven_at_its_own_revision_as_soon_as_members_have_answered() {
+    let world = world(None).await;
+    let mut keeper = Keeper::hearing(&world, merging(&world), vec![world.answer(EARLY), world.answer(LAST)]).await;
+    let full = keeper.until_merged().await;
+    assert_eq!(anchored(&world, &full), None);
+    let answer = world.answer(full.revision.0);
+    keeper.merged.answer(&full, vec![answer.clone()]);
+    keeper.until_compared().await;
+    assert_eq!(anchored(&world, &full), Some(by(&answer)));
+    assert_eq!(keeper.merged.answered(), None, "that is done");
+    keeper.stop().await;
+}
+
+/// What members answered about earlier revisions it does not contradict.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_that_was_merged_of_something_false_is_found_and_told_until_another_takes_its_place() {
+    let handle = tokio::runtime::Handle::current();
+    let made = move || World::falsified(handle, Timestamp::now(), EARLY + 50);
+    let world = tokio::task::spawn_blocking(made).await.unwrap();
+    let often = Schedule { compare_every: OFTEN, ..merging(&world) };
+    let mut keeper = Keeper::hearing(&world, often, vec![world.answer(EARLY)]).await;
+    let full = keeper.until_merged().await;
+    assert_eq!(what(&keeper.until_done(Work::Compare).await), Vec::<String>::new());
+
+    let answer = world.answer(full.revision.0);
+    keeper.merged.answer(&full, vec![answer.clone()]);
+    for _ in 0..2 {
+        let found = what(&keeper.until_done(Work::Compare).await);
+        assert!(found.iter().any(|what| what.contains(&format!("but etcd-1 answered {}", answer.hash))), "{found:?}");
+    }
+    assert_eq!(anchored(&world, &full), None);
+    keeper.stop().await;
+}
+
+/// etcd compacts, and what came later is all that members can be asked about.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_that_was_merged_and_that_no_member_tells_of_is_compared_on_the_way_to_what_they_tell() {
+    let world = world(None).await;
+    let last = world.answer(LAST);
+    let mut keeper = Keeper::hearing(&world, merging(&world), vec![last.clone()]).await;
+    let full = keeper.until_merged().await;
+    keeper.merged.answer(&full, vec![last.clone()]);
+    let said = keeper.until_compared().await;
+    let untold = format!("no member tells what it had at revision {}", full.revision);
+    assert!(said.starts_with(&untold) && said.contains(&format!("revision {LAST} rebuilt has the hash")), "{said}");
+    assert_eq!(anchored(&world, &full), Some(by(&last)));
     keeper.stop().await;
 }
 
@@ -243,7 +328,7 @@ async fn an_archive_that_is_gone_is_not_taken_for_one_that_has_not_begun() {
         let is_gone = |told: &Told| told.reach.as_ref().is_some_and(|reach| reach.newest.is_none());
         drop(timeout(LONG, keeper.told.wait_for(is_gone)).await.expect("it is told").unwrap());
         keeper.stop.stop();
-        keeper.task.await.unwrap();
+        in_time("it stops", keeper.task).await.unwrap();
     }
 }
 
@@ -266,7 +351,8 @@ async fn who_stands_by_tells_of_them_too() {
     let ((told, mut heard), metrics) = (watch::channel(Told::default()), Arc::new(Metrics::new()));
     let (schedule, counted) = (Schedule { verify_every: OFTEN, ..nothing() }, Arc::clone(&metrics));
     let (right, standing) = (right.subscribe(), standing.subscribe());
-    let upkeep = Upkeep { home, first: None, schedule, right, standing, told, metrics: counted };
+    let merged = Merged::default();
+    let upkeep = Upkeep { home, first: None, schedule, right, standing, merged, told, metrics: counted };
     let stop = Stopper::default();
     let task = tokio::spawn(upkeep.keep_up(stop.stop_signal()));
     // When it is due next is told each time.
@@ -277,7 +363,7 @@ async fn who_stands_by_tells_of_them_too() {
     });
     is_told.await.unwrap_or_else(|_| panic!("{:?} instead of {:?}", latest(&metrics), latest_of(&world)));
     stop.stop();
-    task.await.unwrap();
+    in_time("it stops", task).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

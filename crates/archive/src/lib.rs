@@ -17,7 +17,7 @@
 //! - [`catalogue`]: what an archive has; [`plan`]: what a restore reads of it; [`point`]: which state is meant
 //! - [`layout`]: archives that other systems keep
 //! - [`archive`], [`about`]: an archive that is open, and what is told of it
-//! - [`headers`]: what many objects say of themselves
+//! - [`headers`], `made`: what many objects say of themselves, and when what is listed was made
 //! - [`fetch`], [`agree`], `culprit`, [`opened`]: bytes from a store, a plan that its objects agree with, what to do without, and
 //!   a point read as a database
 //! - [`rebuild`]: building something of a point, around what turns out to be of no use
@@ -57,11 +57,14 @@ mod fields;
 pub mod founding;
 pub mod header;
 pub mod headers;
+#[cfg(test)]
+mod hostile;
 pub mod identity;
 pub mod import;
 mod in_the_open;
 mod key_index;
 pub mod layout;
+mod made;
 pub mod merge;
 pub mod merge_plan;
 pub mod name;

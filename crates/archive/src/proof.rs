@@ -346,6 +346,13 @@ impl Proven {
         self.0.contains_key(object)
     }
 
+    /// The digest of all bytes that proofs know an object of this name by, if that is only one.
+    pub(crate) fn only_digest(&self, object: &str) -> Option<ObjectDigest> {
+        let mut digests = self.0.get(object)?.keys();
+        let only = digests.next()?;
+        digests.next().is_none().then_some(*only)
+    }
+
     /// The best that was shown of an object, as far as a point that takes it up to [`Need::up_to`] goes.
     pub fn object(&self, need: &Need<'_>) -> Option<&Item> {
         let Shown { items, refuted } = self.0.get(need.object)?.get(&need.digest)?;

@@ -2,6 +2,11 @@
 //!
 //! A proof that cannot be used is set aside and told, because it only tells less than could be known. A store that does
 //! not answer ends it: what could not be asked for is not taken for unproven.
+//!
+//! A proof says nothing of other bytes, so an object is proven only if its end tells the digest that is proven. To ask for
+//! the ends of all objects takes long where there are very many. What the store says was written before a proof of it was, by
+//! one and the same clock, is [`Presumed`] to be what that is about; and whoever goes by that asks for the ends of what
+//! matters.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,6 +33,17 @@ pub struct Recorded {
     pub proven: Proven,
     /// Proofs that cannot be used, and why.
     pub set_aside: Vec<(Key, String)>,
+    /// When the last proof was written of those that show something of an object, as the store tells it, by its name.
+    shown: BTreeMap<String, Timestamp>,
+}
+
+/// The objects that are proven, some of them only as far as the listing tells.
+#[derive(Debug, Clone, Default)]
+pub struct Presumed {
+    /// Each with what shows it of all that it holds.
+    pub objects: BTreeMap<Key, Item>,
+    /// Those whose ends were not asked for.
+    pub(crate) unasked: BTreeSet<Key>,
 }
 
 /// A point that is proven: everything that it needs is.
@@ -44,12 +60,38 @@ pub struct ProvenPoint {
 impl ProvenPoint {
     /// The newest that there is, where `proven` is what is proven of objects, all that they hold.
     pub fn newest(catalogue: &Catalogue, known: &Known, proven: &BTreeMap<Key, Item>) -> Option<Self> {
-        let unproven = catalogue.entries().map(|entry| &entry.key).filter(|key| !proven.contains_key(key));
-        let mut known = known.clone();
-        known.without.extend(unproven.cloned());
-        let plan = RestorePlan::choose(catalogue, &Wanted::default(), &known).ok()?;
+        Self::of(&plan_newest(catalogue, known, proven)?, proven)
+    }
+
+    fn of(plan: &RestorePlan, proven: &BTreeMap<Key, Item>) -> Option<Self> {
         let levels = plan.objects().filter_map(|entry| proven.get(&entry.key)).map(|item| item.evidence.level());
         Some(Self { lineage: plan.base.lineage.clone(), revision: plan.target?, level: levels.min()? })
+    }
+}
+
+/// What leads to the newest point that is proven.
+fn plan_newest(catalogue: &Catalogue, known: &Known, proven: &BTreeMap<Key, Item>) -> Option<RestorePlan> {
+    let unproven = catalogue.entries().map(|entry| &entry.key).filter(|key| !proven.contains_key(key));
+    let mut known = known.clone();
+    known.without.extend(unproven.cloned());
+    RestorePlan::choose(catalogue, &Wanted::default(), &known).ok()
+}
+
+impl Recorded {
+    /// Notes which objects a proof shows something of that was written at `written`.
+    fn note(&mut self, proof: &Proof, written: Timestamp) {
+        for item in &proof.items {
+            let last = self.shown.entry(item.object.clone()).or_insert(written);
+            *last = written.max(*last);
+        }
+    }
+
+    /// The digest of the object of `entry`, which is called `name`, as far as the listing tells: nobody has written it since
+    /// something was shown of it, and never anything was of other bytes.
+    fn presumed_digest(&self, name: &str, entry: &Entry) -> Option<ObjectDigest> {
+        // Some stores tell whole seconds only. What was written within one of them is asked for.
+        let is_older = self.shown.get(name).is_some_and(|shown| entry.modified < *shown);
+        self.proven.only_digest(name).filter(|_| is_older)
     }
 }
 
@@ -66,19 +108,20 @@ impl Archive {
         let mut recorded = Recorded::default();
         let Some(cluster) = self.cluster() else { return Ok(recorded) };
         let there: BTreeSet<&str> = self.catalogue().entries().map(|entry| self.name_of(&entry.key)).collect();
-        let proofs = self.catalogue().proofs.iter().map(|aside| &aside.key);
-        let reading = proofs.map(async |key| (key, self.read_proof(cluster, key).await));
+        let proofs = self.catalogue().proofs.iter();
+        let reading = proofs.map(async |aside| (aside, self.read_proof(cluster, &aside.key).await));
         self.runtime.block_on(async {
             let mut reading = stream::iter(reading).buffer_unordered(PROOFS_AT_ONCE);
-            while let Some((key, proof)) = reading.next().await {
+            while let Some((aside, proof)) = reading.next().await {
                 match proof? {
                     Ok(mut proof) => {
                         // Proofs name far more that is gone than is there.
                         proof.items.retain(|item| there.contains(item.object.as_str()));
                         proof.refuted.retain(|refutation| there.contains(refutation.object.as_str()));
+                        recorded.note(&proof, aside.modified);
                         recorded.proven.hear(proof);
                     }
-                    Err(reason) => recorded.set_aside.push((key.clone(), reason)),
+                    Err(reason) => recorded.set_aside.push((aside.key.clone(), reason)),
                 }
             }
             Ok(recorded)
@@ -104,16 +147,70 @@ impl Archive {
     /// The objects that are proven to `at_least` this level now, each with what shows it of all that it holds. Asks only
     /// for the ends of objects that a proof names, which tell their digests.
     pub fn proven_objects(&self, proven: &Proven, at_least: Level) -> Result<BTreeMap<Key, Item>, Error> {
-        let named = self.catalogue().entries().filter(|entry| proven.names(self.name_of(&entry.key)));
-        let reading = named.map(async |entry| self.digest_of(entry).await.map(|digest| (entry, digest)));
+        let digests = self.digests_of(self.named(proven))?;
+        Ok(self.shown_by(proven, digests, at_least))
+    }
+
+    /// The same, asking only for the ends of those of which the listing does not tell enough.
+    pub fn presumed_proven(&self, recorded: &Recorded, at_least: Level) -> Result<Presumed, Error> {
+        let (mut digests, mut asked) = (Vec::new(), Vec::new());
+        for entry in self.named(&recorded.proven) {
+            match recorded.presumed_digest(self.name_of(&entry.key), entry) {
+                Some(digest) => digests.push((entry, Some(digest))),
+                None => asked.push(entry),
+            }
+        }
+        let unasked = digests.iter().map(|(entry, _)| entry.key.clone()).collect();
+        digests.extend(self.digests_of(asked)?);
+        Ok(Presumed { objects: self.shown_by(&recorded.proven, digests, at_least), unasked })
+    }
+
+    /// The newest point that is proven. Of what it needs all ends are asked for, and what turns out to be something else is
+    /// no longer in `presumed`.
+    pub fn newest_proven(&self, known: &Known, presumed: &mut Presumed) -> Result<Option<ProvenPoint>, Error> {
+        loop {
+            let Some(plan) = plan_newest(self.catalogue(), known, &presumed.objects) else { return Ok(None) };
+            let unasked: Vec<&Entry> = plan.objects().filter(|entry| presumed.unasked.contains(&entry.key)).collect();
+            if unasked.is_empty() {
+                return Ok(ProvenPoint::of(&plan, &presumed.objects));
+            }
+            for (entry, digest) in self.digests_of(unasked)? {
+                presumed.unasked.remove(&entry.key);
+                if presumed.objects.get(&entry.key).map(|item| item.digest) != digest {
+                    presumed.objects.remove(&entry.key);
+                }
+            }
+        }
+    }
+
+    /// The objects that are there and that a proof names.
+    fn named(&self, proven: &Proven) -> impl Iterator<Item = &Entry> {
+        self.catalogue().entries().filter(move |entry| proven.names(self.name_of(&entry.key)))
+    }
+
+    /// The digests of `entries`, as far as they are told.
+    pub(crate) fn digests_of<'e>(
+        &self,
+        entries: impl IntoIterator<Item = &'e Entry>,
+    ) -> Result<Vec<(&'e Entry, Option<ObjectDigest>)>, Error> {
+        let reading = entries.into_iter().map(async |entry| self.digest_of(entry).await.map(|digest| (entry, digest)));
         let reading = stream::iter(reading).buffer_unordered(ENDS_AT_ONCE);
-        let digests: Vec<(&Entry, Option<ObjectDigest>)> = self.runtime.block_on(reading.try_collect())?;
+        self.runtime.block_on(reading.try_collect())
+    }
+
+    /// What is proven to `at_least` this level of objects that have these digests.
+    fn shown_by(
+        &self,
+        proven: &Proven,
+        digests: Vec<(&Entry, Option<ObjectDigest>)>,
+        at_least: Level,
+    ) -> BTreeMap<Key, Item> {
         let found = digests.into_iter().filter_map(|(entry, digest)| {
             let need = Need { object: self.name_of(&entry.key), digest: digest?, up_to: entry.to? };
             let item = proven.object(&need).filter(|item| item.evidence.level() >= at_least)?;
             Some((entry.key.clone(), item.clone()))
         });
-        Ok(found.collect())
+        found.collect()
     }
 
     /// What an object is called below the folder of its cluster.
@@ -178,6 +275,7 @@ impl Archive {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicI64, Ordering};
 
     use store::{Memory, Store};
 
@@ -201,7 +299,11 @@ mod tests {
             let began: Timestamp = "2026-11-21T09:30:00Z".parse().unwrap();
             let cluster = Cluster { name: "prod".into(), id: ClusterUid(1) };
             let note = ClusterNote { format: 1, cluster: cluster.clone(), made: began, program: "test".into() };
-            let world = Self { runtime, store: Arc::new(Memory::new()), cluster, lineage: LineageId::new(began, 7) };
+            // Everything is written a second after what was written before.
+            let seconds = AtomicI64::new(began.as_second());
+            let clock = move || Timestamp::from_second(seconds.fetch_add(1, Ordering::Relaxed)).unwrap();
+            let store = Arc::new(Memory::new().with_clock(Arc::new(clock)));
+            let world = Self { runtime, store, cluster, lineage: LineageId::new(began, 7) };
             world.put("cluster.json", &serde_json::to_vec(&note).unwrap());
             world
         }
@@ -212,9 +314,12 @@ mod tests {
             key
         }
 
-        /// What only has the end of an object: more is not looked at.
         fn put_delta(&self, from: i64, to: i64, digest: u8) -> (String, Key) {
-            let name = format!("{}/delta/0/{from:020}-{to:020}.delta", self.lineage);
+            self.put_end(format!("{}/delta/0/{from:020}-{to:020}.delta", self.lineage), digest)
+        }
+
+        /// What only has the end of an object: more is not looked at.
+        fn put_end(&self, name: String, digest: u8) -> (String, Key) {
             let end = [&[9; 100][..], &[digest; 32], b"LFER\n\r\x8f\0"].concat();
             let key = self.put(&name, &end);
             (name, key)
@@ -263,6 +368,32 @@ mod tests {
         assert_eq!(found(Level::Anchored), [anchored_key]);
         let proven = archive.proven_objects(&recorded.proven, Level::Sealed).unwrap();
         assert_eq!(ProvenPoint::newest(archive.catalogue(), &Known::default(), &proven), None, "no full is proven");
+    }
+
+    #[test]
+    fn what_nobody_wrote_since_is_presumed_to_be_what_was_proven_until_it_matters() {
+        let world = World::new();
+        let (full, full_key) = world.put_end(format!("{}/full/{:020}-20261121T093000Z.full", world.lineage, 9), 1);
+        let (first, first_key) = world.put_delta(10, 19, 2);
+        // Of other bytes than were proven, though it is older, as what another program copied may be.
+        let (other, other_key) = world.put_delta(20, 29, 9);
+        let (late, _) = world.put_delta(30, 39, 4);
+        let (twice, _) = world.put_delta(40, 49, 5);
+        let of = |object: &str, digest| item(object, digest, Evidence::Sound { records: 8 });
+        let items = [of(&full, 1), of(&first, 2), of(&other, 3), of(&late, 4), of(&twice, 6), of(&twice, 7)];
+        let now = Timestamp::from_second(1_800_000_000).unwrap();
+        world.open().record(&world.lineage, &items, now).unwrap();
+        world.put_delta(30, 39, 9);
+
+        let archive = world.open();
+        let recorded = archive.proven().unwrap();
+        let mut presumed = archive.presumed_proven(&recorded, Level::Sealed).unwrap();
+        let keys = |presumed: &Presumed| presumed.objects.keys().cloned().collect::<Vec<_>>();
+        assert_eq!(keys(&presumed), [first_key.clone(), other_key, full_key.clone()]);
+        let newest = archive.newest_proven(&Known::default(), &mut presumed).unwrap();
+        assert_eq!(newest.map(|point| point.revision), Some(Revision(19)));
+        assert_eq!(keys(&presumed), [first_key, full_key]);
+        assert_eq!(presumed.objects, archive.proven_objects(&recorded.proven, Level::Sealed).unwrap());
     }
 
     #[test]

@@ -3,47 +3,23 @@
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
-use std::fs;
+#[path = "far/world.rs"]
+mod world;
+
 use std::path::Path;
 use std::sync::Arc;
 
-use archive::archive::{Archive, Which};
 use archive::check::{CheckPlan, Checking, Choice, Finding, Report};
 use archive::import::{Brought, Importing, Locking};
 use archive::proof::Level;
 use archive::proven::Recorded;
 use archive::publish::Writing;
-use archive::sealing::NoKeys;
 use jiff::Timestamp;
-use store::{Counting, Key, Memory, Put, Store};
-use testkit::fixtures;
+use store::{Memory, Store};
 
-struct World {
-    runtime: tokio::runtime::Runtime,
-    scratch: tempfile::TempDir,
-    store: Arc<Counting>,
-}
+use world::World;
 
 impl World {
-    /// The archive `name`, in a store that counts and has no files on this machine.
-    fn of(name: &str) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        let store = Arc::new(Counting::new(Arc::new(Memory::new())));
-        for entry in fs::read_dir(fixtures::path(format!("etcdbrctl/{name}/v2"))).unwrap() {
-            let entry = entry.unwrap();
-            let key = Key::parse(format!("v2/{}", entry.file_name().into_string().unwrap())).unwrap();
-            let bytes = fs::read(entry.path()).unwrap();
-            runtime.block_on(store.put(&key, bytes.into(), &Put::default())).unwrap();
-        }
-        store.take();
-        Self { runtime, scratch: tempfile::tempdir().unwrap(), store }
-    }
-
-    fn open(&self) -> Archive {
-        let store = Arc::clone(&self.store) as Arc<dyn Store>;
-        Archive::open(store, self.runtime.handle().clone(), &Which::default(), Arc::new(NoKeys)).unwrap()
-    }
-
     fn scratch(&self) -> &Path {
         self.scratch.path()
     }
@@ -100,7 +76,6 @@ fn a_delta_of_another_cluster_is_found_without_fetching_anything_twice() {
         .filter(|object| object.findings.iter().any(is_foreign))
         .map(|object| object.entry.name.as_str())
         .collect();
-
     assert_eq!(found, ["Incr-00000321-00000351-1795224176.gz"]);
 }
 

@@ -2,45 +2,19 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
 
-use std::fs;
-use std::sync::Arc;
+#[path = "far/world.rs"]
+mod world;
 
-use archive::archive::{Archive, Which};
 use archive::object::Wanted as WantedKeys;
 use archive::plan::Wanted;
 use archive::point::At;
 use archive::rebuild::BuildPoint;
-use archive::sealing::NoKeys;
 use etcd_data::Revision;
 use etcd_data::hash::hash_kv;
-use store::{Counting, Key, Memory, Put, Store};
-use testkit::fixtures;
 
-struct World {
-    runtime: tokio::runtime::Runtime,
-    scratch: tempfile::TempDir,
-    store: Arc<Counting>,
-}
+use world::World;
 
 impl World {
-    /// The archive `name`, in a store that counts and has no files on this machine.
-    fn of(name: &str) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        let store = Arc::new(Counting::new(Arc::new(Memory::new())));
-        for entry in fs::read_dir(fixtures::path(format!("etcdbrctl/{name}/v2"))).unwrap() {
-            let entry = entry.unwrap();
-            let key = Key::parse(format!("v2/{}", entry.file_name().into_string().unwrap())).unwrap();
-            let bytes = fs::read(entry.path()).unwrap();
-            runtime.block_on(store.put(&key, bytes.into(), &Put::default())).unwrap();
-        }
-        Self { runtime, scratch: tempfile::tempdir().unwrap(), store }
-    }
-
-    fn open(&self) -> Archive {
-        let store = Arc::clone(&self.store) as Arc<dyn Store>;
-        Archive::open(store, self.runtime.handle().clone(), &Which::default(), Arc::new(NoKeys)).unwrap()
-    }
-
     fn build(&self, keys: Option<WantedKeys<'_>>) -> BuildPoint {
         let (wanted, scratch, set_aside) = (Wanted::default(), self.scratch.path(), Vec::new());
         let built = match keys {
@@ -55,7 +29,6 @@ impl World {
 fn what_is_restored_of_an_archive_that_nothing_chains_is_fetched_once() {
     for name in ["small-3.5.30", "plain-3.5.30"] {
         let world = World::of(name);
-        world.store.take();
         let point = world.build(None);
         hash_kv(&point.opened.database, None, None).unwrap();
         let counts = world.store.take();

@@ -20,6 +20,7 @@ use base64::prelude::BASE64_STANDARD;
 use etcd_data::Kind;
 use store::memory::Memory;
 use store::{Key, Store};
+use testkit::Ends;
 use testkit::stores::{FakeVault, Moto};
 
 fn credentials(secret: Option<&'static str>) -> AwsCredentials {
@@ -209,7 +210,7 @@ async fn an_archive_is_opened_by_hand_with_an_age_key_and_the_documents() {
     let open = |identity: &Path| {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/how-to/open-by-hand.py");
         let keys = folder.path().join("keys");
-        Command::new(moto.join("bin/python")).arg(script).arg(identity).arg(keys).arg(&object).output().unwrap()
+        Command::new(moto.join("bin/python")).arg(script).arg(identity).arg(keys).arg(&object).output_in_time().unwrap()
     };
     let opened = open(&mine);
     assert!(opened.status.success(), "{}", String::from_utf8_lossy(&opened.stderr));

@@ -23,7 +23,7 @@ pub enum Error {
     },
 
     /// Someone wrote to the file.
-    #[error("the file changed while it was being read")]
+    #[error("the file was written to while it was being read")]
     Changed,
 
     /// The file is shorter than it was when it was opened.

@@ -53,12 +53,17 @@ impl BoltFile {
         PageId(u64::from(first != Ok(self.meta)))
     }
 
-    /// Fails if the meta pages or the size are not what they were when the file was opened: someone writes to it.
+    /// Fails if somebody wrote to the file since it was opened: if it is shorter, if the storage says so, or if the meta
+    /// pages are not what they were.
     pub fn require_unchanged(&self) -> Result<(), Error> {
+        let unread = |source| Error::Read { offset: 0, len: 0, source };
         let opened = self.layout.file_bytes;
-        let now = self.storage.size().map_err(|source| Error::Read { offset: 0, len: 0, source })?;
+        let now = self.storage.size().map_err(unread)?;
         if now < opened {
             return Err(Error::Shrank { opened, now });
+        }
+        if self.storage.was_written().map_err(unread)? {
+            return Err(Error::Changed);
         }
         let metas = Metas::find(|offset| read_up_to(&*self.storage, offset, META_SIZE as u64, now))?;
         if metas != self.metas {

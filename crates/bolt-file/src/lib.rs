@@ -45,4 +45,4 @@ pub use error::{Corrupt, Error, Fault};
 pub use file::{BoltFile, Bucket};
 pub use meta::Meta;
 pub use page::{Entry, PageId};
-pub use storage::Storage;
+pub use storage::{SharedFile, Storage};

@@ -6,15 +6,18 @@ mod hand;
 mod plain;
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File, FileTimes, Permissions};
 use std::io;
 use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
 
 use bolt_file::scan::{Direction, KeyRange, SpanReader, in_order};
 use bolt_file::write::{Builder, Options};
-use bolt_file::{BoltFile, Bucket, Entry, Error, Storage};
+use bolt_file::{BoltFile, Bucket, Entry, Error, SharedFile, Storage};
 use hand::sample;
 use plain::Tree;
 use testkit::fixtures;
@@ -265,16 +268,106 @@ fn a_file_that_shrinks_or_changes_while_it_is_read_is_noticed() {
     let path = folder.path().join("db");
     let bytes = built(1024, &pairs(2000));
     fs::write(&path, &bytes).unwrap();
-    let file = BoltFile::open(Arc::new(fs::File::open(&path).unwrap())).unwrap();
+    let file = BoltFile::open(Arc::new(File::open(&path).unwrap())).unwrap();
     assert!(bolt_file::check(&file, 2).unwrap().is_sound());
 
     let newer = hand::meta(1, 1024, [3, 0, 2, 4, 99]);
-    let other = fs::File::options().write(true).open(&path).unwrap();
-    std::os::unix::fs::FileExt::write_all_at(&other, &newer, 1024).unwrap();
+    let other = File::options().write(true).open(&path).unwrap();
+    FileExt::write_all_at(&other, &newer, 1024).unwrap();
     assert!(matches!(bolt_file::check(&file, 2), Err(Error::Changed)));
 
     other.set_len(bytes.len() as u64 / 2).unwrap();
     assert!(matches!(bolt_file::check(&file, 2), Err(Error::Shrank { .. })));
     let mut cursor = file.root().cursor();
     assert!(matches!(cursor.first(), Err(Error::Shrank { .. })), "the root is at the end");
+}
+
+/// A file that somebody else writes to, in place, when a place of it is read for the first time.
+struct Overwritten {
+    file: SharedFile,
+    path: PathBuf,
+    /// Where, and what, until it is written.
+    with: Mutex<Option<(u64, u8)>>,
+}
+
+impl Storage for Overwritten {
+    fn size(&self) -> io::Result<u64> {
+        self.file.size()
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        let read = offset..offset + buf.len() as u64;
+        let due = self.with.lock().unwrap().take_if(|&mut (at, _)| read.contains(&at));
+        if let Some((at, byte)) = due {
+            File::options().write(true).open(&self.path)?.write_all_at(&[byte], at)?;
+        }
+        self.file.read_exact_at(buf, offset)
+    }
+
+    fn was_written(&self) -> io::Result<bool> {
+        self.file.was_written()
+    }
+}
+
+/// A file of `bytes` that was written long ago: what is written to it at once does not fall into the same tick of the file
+/// system's clock.
+fn old_file(path: &Path, bytes: &[u8]) -> SharedFile {
+    fs::write(path, bytes).unwrap();
+    let file = File::options().write(true).open(path).unwrap();
+    file.set_modified(SystemTime::now() - Duration::from_secs(3600)).unwrap();
+    SharedFile::new(File::open(path).unwrap()).unwrap()
+}
+
+#[test]
+fn a_page_that_is_overwritten_while_a_file_is_read_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let mut bytes = built(1024, &pairs(2000));
+    let in_a_value = |&at: &usize| bytes[at] > 0x80 && bytes[at..at + 16].iter().all(|&byte| byte == bytes[at]);
+    let at = (bytes.len() / 2..).find(in_a_value).unwrap();
+    let with = Mutex::new(Some((at as u64, 0x2a)));
+    let storage = Arc::new(Overwritten { file: old_file(&path, &bytes), path: path.clone(), with });
+    let file = BoltFile::open(Arc::clone(&storage) as Arc<dyn Storage>).unwrap();
+    file.require_unchanged().unwrap();
+    assert!(matches!(bolt_file::check(&file, 2), Err(Error::Changed)));
+
+    // Nothing else tells: size and meta pages are as they were, and what there is now is sound.
+    bytes[at] = 0x2a;
+    assert!(fs::read(&path).unwrap() == bytes);
+    assert!(bolt_file::check(&open(bytes), 2).unwrap().is_sound());
+}
+
+#[test]
+fn only_a_write_is_taken_for_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let [path, moved, link] = ["db", "moved", "link"].map(|name| folder.path().join(name));
+    let file = old_file(&path, b"some bytes");
+    let other = File::options().write(true).open(&path).unwrap();
+    let was_written = || file.was_written().unwrap();
+
+    other.set_times(FileTimes::new().set_accessed(SystemTime::now())).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+    fs::hard_link(&path, &link).unwrap();
+    fs::rename(&path, &moved).unwrap();
+    assert!(!was_written());
+    // Another under its name is not what is read.
+    fs::write(&path, b"other bytes").unwrap();
+    fs::remove_file(&moved).unwrap();
+    fs::remove_file(&link).unwrap();
+    assert!(!was_written());
+
+    other.write_all_at(b"some", 0).unwrap();
+    assert!(was_written());
+}
+
+#[test]
+fn a_file_that_grew_was_written_also_if_its_time_was_set_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let file = old_file(&path, b"some bytes");
+    let before = file.file().metadata().unwrap().modified().unwrap();
+    let other = File::options().write(true).open(&path).unwrap();
+    other.set_len(1000).unwrap();
+    other.set_modified(before).unwrap();
+    assert!(file.was_written().unwrap());
 }

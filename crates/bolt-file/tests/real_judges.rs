@@ -13,7 +13,7 @@ use bolt_file::BoltFile;
 use bolt_file::write::{Builder, Options};
 use bolt_file::write_behind::WriteBehind;
 use testkit::client::Kv;
-use testkit::{Client, Etcd, Version, judges, servers};
+use testkit::{Client, Ends, Etcd, Version, judges, servers};
 
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -75,7 +75,7 @@ fn bbolt_finds_nothing_wrong_and_copies_every_entry() {
             build(&file, page_size, pairs.iter().cloned());
 
             judges::bbolt_check(&file).unwrap_or_else(|said| panic!("{shape}: {said}"));
-            let compact = Command::new(servers::bbolt()).args(["compact", "-o"]).arg(&copy).arg(&file).output();
+            let compact = Command::new(servers::bbolt()).args(["compact", "-o"]).arg(&copy).arg(&file).output_in_time();
             assert!(compact.unwrap().status.success(), "{shape}");
             assert!(read(&copy, "key") == pairs, "{shape}");
         }

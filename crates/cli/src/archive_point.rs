@@ -170,18 +170,21 @@ impl ArchivePoint {
         set_aside.chain(covered).chain(self.agreed.plan.remarks.iter().map(Remark::to_string)).collect()
     }
 
-    /// Opens the point `at` in another way, without the object whose fault `error` is. Nothing if it is no object's.
+    /// Opens the point `at` in another way, as far as `part` asks for, without the object whose fault `error` is. Nothing if
+    /// it is no object's.
     pub fn around(
         self,
         error: &RestoreError,
         source: &SourceArgs,
         at: &At,
+        part: Part<'_>,
         scratch: &Path,
     ) -> Option<Result<Opened, Failure>> {
-        let set_aside = self.agreed.set_aside_after(error)?;
+        let Self { archive, agreed, opened, .. } = self;
+        let set_aside = agreed.set_aside_after(error)?;
         // What was fetched for the first way goes before the second needs room.
-        drop(self.opened);
-        Some(open_in(self.archive, source, at, Part::Whole, scratch, set_aside))
+        drop((agreed, opened));
+        Some(open_in(archive, source, at, part, scratch, set_aside))
     }
 
     /// What the archive does not tell of it.

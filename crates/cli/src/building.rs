@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use archive::Anchor;
 use etcd_data::anchor::Anchored;
+use etcd_data::database::RevisionRange;
 use etcd_data::digest::{self, Digest};
 use etcd_data::restore::options::DigestRule;
-use etcd_data::restore::{PlanError, RestoreError, Step};
+use etcd_data::restore::{Holes, PlanError, RestoreError, Step};
 use etcd_data::{Kind, Revision};
 
 use crate::archive_point::ArchivePoint;
@@ -14,10 +15,11 @@ use crate::build_failure::build_failure;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::json::documented;
-use crate::opened::{Opened, What};
+use crate::opened::Opened;
 use crate::point::AtArgs;
 use crate::progress::Reading;
-use crate::quoted::Quoted;
+use crate::quoted::{Quoted, Visible};
+use crate::reading::Sought;
 use crate::source::{Part, SourceArgs};
 use crate::table::bytes;
 use crate::ui::Ui;
@@ -91,6 +93,18 @@ documented! {
     }
 }
 
+documented! {
+    /// Revisions that SRC lacks, and so does what was built of it.
+    pub struct MissingJson {
+        /// How many; those of which only some changes are missing count too.
+        pub count: u64,
+        /// The first of them.
+        pub from: i64,
+        /// The last that follows on it, before one that is there.
+        pub to: i64,
+    }
+}
+
 impl BuildArgs {
     /// Opens the point to build `target` of, as it will be built, with all said that a person has to know first. What
     /// has to be on this machine meanwhile is kept beside the target, where there has to be room anyway.
@@ -99,13 +113,13 @@ impl BuildArgs {
             let message = format!("{} is no archive, and --whole-history is for archives only", self.source.src);
             return Err(Failure::new(Kind::Usage, message).hint("of anything else all history is built anyway"));
         }
-        let opened = self.source.open_with_scratch(&self.at.at, Part::Whole, &folder_of(target))?;
+        let opened = self.sought(target).open()?;
         opened.say_notes_of_build(ui)?;
         if self.dry_run {
             require_digest(&opened, self.digest_rule())?;
             require_no_nested_bucket(&opened)?;
         }
-        self.mind_what_is_short(ui, &opened);
+        opened.mind_what_is_short(ui);
         Ok(opened)
     }
 
@@ -115,34 +129,16 @@ impl BuildArgs {
         &self,
         ui: &mut Ui,
         target: &Path,
-        mut source: Opened,
+        source: Opened,
         failure: impl Fn(&str, &RestoreError) -> Failure,
-        mut build: impl FnMut(&mut Ui, &Opened) -> Result<Result<T, RestoreError>, Failure>,
+        build: impl FnMut(&mut Ui, &Opened) -> Result<Result<T, RestoreError>, Failure>,
     ) -> Result<(Opened, T), Failure> {
-        loop {
-            let error = match build(ui, &source)? {
-                Ok(built) => return Ok((source, built)),
-                Err(error) => error,
-            };
-            let failed = failure(&source.shown, &error);
-            let What::Point(point) = source.what else { return Err(failed) };
-            let usual = folder_of(target);
-            let scratch = self.source.scratch_or(&usual)?;
-            source = match point.around(&error, &self.source, &self.at.at, scratch) {
-                // Why there is no other way begins with what was wrong with this one.
-                Some(around) => around?,
-                None => return Err(failed),
-            };
-            ui.note("note: it cannot be built that way; this is another:")?;
-            source.say_notes_of_build(ui)?;
-            self.mind_what_is_short(ui, &source);
-        }
+        self.sought(target).carry_out(ui, source, Opened::say_notes_of_build, failure, build)
     }
 
-    fn mind_what_is_short(&self, ui: &mut Ui, opened: &Opened) {
-        if opened.point().is_some_and(ArchivePoint::falls_short) {
-            ui.exit_so_far = Exit::Findings;
-        }
+    /// What `target` is built of.
+    fn sought(&self, target: &Path) -> Sought<'_> {
+        Sought { source: &self.source, at: &self.at.at, part: Part::Whole, usual: folder_of(target) }
     }
 
     /// What a live member answered of the point, if that is to be compared, and with what.
@@ -166,6 +162,29 @@ impl BuildArgs {
     pub fn digest_rule(&self) -> DigestRule {
         if self.skip_hash_check { DigestRule::Ignored } else { DigestRule::MustMatch }
     }
+}
+
+/// Says that SRC, and with it what was built of it, lacks revisions: it is done, and there is something to look at.
+pub fn mind_holes(ui: &mut Ui, source: &Opened, holes: Option<Holes>) -> Result<(), Failure> {
+    let Some(holes) = holes else { return Ok(()) };
+    ui.exit_so_far = Exit::Findings;
+    ui.note(format_args!("note: {}", Visible(&holes_text(&source.shown, holes))))
+}
+
+fn holes_text(shown: &str, holes: Holes) -> String {
+    let Holes { count, first: RevisionRange { from, to } } = holes;
+    let first = if from == to { from.to_string() } else { format!("{from} to {to}") };
+    let missing = if count == 1 {
+        format!("revision {first} is missing")
+    } else if to.0.abs_diff(from.0) + 1 == count {
+        format!("{count} revisions are missing, {first}")
+    } else {
+        format!("{count} revisions are missing, {first} first")
+    };
+    format!(
+        "{shown} lacks history, and so does what was built of it: {missing}, at least in part; `refloat verify {shown}` \
+         lists what is wrong, and another snapshot or another member may have it"
+    )
 }
 
 /// Refuses a snapshot that is not what it was when it was made.
@@ -229,6 +248,14 @@ impl AnchorJson {
     pub fn text(&self) -> String {
         let Self { revision, hash, member, taken, .. } = self;
         format!("HashKV {hash} at revision {revision} is what member {} gave at {taken}", Quoted(member.as_bytes()))
+    }
+}
+
+impl MissingJson {
+    /// What was found to be missing.
+    pub fn of(holes: Holes) -> Self {
+        let Holes { count, first } = holes;
+        Self { count, from: first.from.0, to: first.to.0 }
     }
 }
 

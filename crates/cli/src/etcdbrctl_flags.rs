@@ -12,8 +12,10 @@ use std::fmt::Write;
 
 use clap::Command;
 use etcd_data::Kind;
+use jiff::SignedDuration;
 use store::Environment;
 
+use crate::duration::span;
 use crate::failure::Failure;
 use place::{Part, Place};
 
@@ -48,6 +50,10 @@ enum Meaning {
     Made(&'static str, fn(&str) -> String),
     /// With a value it is called so here; ours of its name has none, and means something else.
     CalledWithValue(&'static str),
+    /// Where it turns something off, it is this flag of ours, which has no value. Otherwise it means nothing here, because of this.
+    Off(&'static str, fn(&str) -> bool, &'static str),
+    /// Ours of the same name means something else, as this says. Whoever comes with flags of theirs is told.
+    Another(&'static str),
     /// It is a part of where the archive is.
     Archive(Part),
     /// It is a part of where the other destination is.
@@ -60,7 +66,7 @@ enum Meaning {
     Refused(&'static str),
 }
 
-use Meaning::{Archive, Called, CalledWithValue, Ignored, Made, Other, OtherKept, Refused, Same};
+use Meaning::{Another, Archive, Called, CalledWithValue, Ignored, Made, Off, Other, OtherKept, Refused, Same};
 use Part::{Container, Prefix, Provider};
 use Takes::{Switch, Value};
 
@@ -75,6 +81,7 @@ const SELF: &str = "whoever has the right to write is the leader; it is told in 
 const RETRIES: &str = "what may succeed later is tried again anyway (--patience)";
 const PACKED: &str = "what is archived is always compressed";
 const NO_ETCD: &str = "a restore starts no etcd";
+const CONFIGURED: &str = "etcd's own configuration says it (--etcd-config)";
 const ELSEWHERE: &str = "`--also` names another destination, and what is otherwise there (docs/destinations.md)";
 
 /// All flags that are known, in the order of etcdbrctl's own groups.
@@ -99,7 +106,7 @@ const ROWS: &[Row] = &[
     row("schedule", Some('s'), Value, Ignored(MERGED)),
     row("delta-snapshot-period", None, Value, Called("seal-after")),
     row("delta-snapshot-memory-limit", None, Value, Ignored("what waits to be sealed is on disk (--spool-limit)")),
-    row("garbage-collection-period", None, Value, Ignored(KEPT)),
+    row("garbage-collection-period", None, Value, Off("keep-all", deletes_nothing, KEPT)),
     row("garbage-collection-policy", None, Value, Ignored(KEPT)),
     row("max-backups", Some('m'), Value, Ignored(KEPT)),
     row("delta-snapshot-retention-period", None, Value, Ignored(KEPT)),
@@ -139,6 +146,20 @@ const ROWS: &[Row] = &[
     row("server-key", None, Value, Same),
     row("data-dir", Some('d'), Value, Same),
     row(
+        "name",
+        None,
+        Value,
+        Another("what the agent calls itself; which member is beside it, --member or POD_NAME says"),
+    ),
+    row("initial-cluster", None, Value, Ignored(CONFIGURED)),
+    row("initial-cluster-token", None, Value, Ignored(CONFIGURED)),
+    row("initial-advertise-peer-urls", None, Value, Ignored(CONFIGURED)),
+    row("skip-hash-check", None, Switch, Ignored("what is brought back is checked anyway")),
+    row("max-fetchers", None, Value, Ignored("several objects are fetched at a time anyway")),
+    row("max-call-send-message-size", None, Value, Ignored(NO_ETCD)),
+    row("max-request-bytes", None, Value, Ignored(NO_ETCD)),
+    row("max-txn-ops", None, Value, Ignored(NO_ETCD)),
+    row(
         "restoration-temp-snapshots-dir",
         None,
         Value,
@@ -161,7 +182,13 @@ const ROWS: &[Row] = &[
 
 /// The flag of etcdbrctl called `name`, for a command that takes them.
 pub fn row_called(command: &str, name: &str) -> Option<&'static Row> {
-    ROWS.iter().find(|row| command == COMMAND && row.name == name && !matches!(row.meaning, Same))
+    ROWS.iter().find(|row| command == COMMAND && row.name == name && !matches!(row.meaning, Same | Another(_)))
+}
+
+/// Whether etcdbrctl deletes nothing with this period: one of a second or less turns deleting off.
+fn deletes_nothing(period: &str) -> bool {
+    let is_short = |period: SignedDuration| period <= SignedDuration::from_secs(1);
+    period == "0" || period.starts_with('-') || span("1m")(period).is_ok_and(is_short)
 }
 
 fn on_all_addresses(port: &str) -> String {
@@ -183,13 +210,15 @@ impl Translator {
     pub fn translate(&mut self, program: &Command, args: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
         let is_ours = args.get(1).is_some_and(|name| name == COMMAND);
         let Some(command) = program.find_subcommand(COMMAND).filter(|_| is_ours) else { return Ok(args) };
-        let mut translated = Vec::new();
+        let (mut translated, mut others, mut has_theirs) = (Vec::new(), Vec::new(), false);
         let mut args = args.into_iter().peekable();
         while let Some(arg) = args.next() {
             let Some((row, value)) = arg.to_str().and_then(|text| theirs(command, text)) else {
+                others.extend(arg.to_str().and_then(another));
                 translated.push(arg);
                 continue;
             };
+            has_theirs = true;
             let value = match (value, row.takes) {
                 (None, Value) => {
                     let next = args.next().and_then(|value| value.into_string().ok());
@@ -199,12 +228,15 @@ impl Translator {
                 (value, _) => value.map(str::to_owned),
             };
             let as_word = |(name, value): (&str, String)| match (row.meaning, value.as_str()) {
-                (CalledWithValue(_), "true") => Some(format!("--{name}")),
+                (CalledWithValue(_) | Off(..), "true") => Some(format!("--{name}")),
                 (CalledWithValue(_), _) => None,
                 _ => Some(format!("--{name}={value}")),
             };
             let ours = self.take(row, value.as_deref())?;
             translated.extend(ours.and_then(as_word).map(OsString::from));
+        }
+        if has_theirs {
+            self.notes.extend(others);
         }
         Ok(translated)
     }
@@ -213,9 +245,10 @@ impl Translator {
     pub fn take(&mut self, row: &Row, value: Option<&str>) -> Result<Option<(&'static str, String)>, Failure> {
         let given = value.unwrap_or("true");
         match row.meaning {
-            Same => return Ok(Some((row.name, given.to_owned()))),
+            Same | Another(_) => return Ok(Some((row.name, given.to_owned()))),
             Called(ours) | CalledWithValue(ours) => return Ok(Some((ours, given.to_owned()))),
             Made(ours, of) => return Ok(Some((ours, of(given)))),
+            Off(ours, is_off, _) if is_off(given) => return Ok(Some((ours, "true".to_owned()))),
             Archive(part) => {
                 self.archive.tell(part, given);
                 let flavour = self.archive.flavour().filter(|_| matches!(part, Provider));
@@ -223,7 +256,7 @@ impl Translator {
             }
             Other(part) => self.other.tell(part, given),
             OtherKept => self.keeps_other = given == "true",
-            Ignored(why) => self.notes.push(format!("--{} is ignored: {why}", row.name)),
+            Off(_, _, why) | Ignored(why) => self.notes.push(format!("--{} is ignored: {why}", row.name)),
             Refused(why) => {
                 let message = format!("--{} of etcdbrctl is not taken", row.name);
                 return Err(Failure::new(Kind::Usage, message).hint(why));
@@ -277,6 +310,16 @@ fn credentials_of_second() -> Vec<String> {
     owners.map(variable).into_iter().flat_map(|variable| [format!("{variable}_JSON"), variable]).collect()
 }
 
+/// What is said of an argument that is ours, and of the same name as one of theirs that means something else.
+fn another(text: &str) -> Option<String> {
+    let name = text.strip_prefix("--")?.split('=').next()?;
+    let row = ROWS.iter().find(|row| row.name == name)?;
+    match row.meaning {
+        Another(what) => Some(format!("--{name} is not etcdbrctl's here: it is {what}")),
+        _ => None,
+    }
+}
+
 /// The row of an argument that is theirs, and the value that it carries itself.
 fn theirs<'a>(command: &Command, text: &'a str) -> Option<(&'static Row, Option<&'a str>)> {
     if let Some(long) = text.strip_prefix("--") {
@@ -312,6 +355,8 @@ pub fn page(made_from: &str) -> String {
             Called(ours) => format!("`--{ours}`"),
             Made(ours, of) => format!("`--{ours} {}`", of("PORT")),
             CalledWithValue(ours) => format!("with `=true` or `=false`: `--{ours}`, or nothing"),
+            Off(ours, _, why) => format!("with a second or less: `--{ours}`; otherwise ignored: {why}"),
+            Another(what) => format!("something else: {what}"),
             Archive(Provider) => {
                 "with the two below: ARCHIVE, as in `s3://container/prefix`; of OSS, OCS and ECS `--flavour` too"
                     .to_owned()

@@ -2,8 +2,9 @@
 //!
 //! A command is a file in [`commands`]: its arguments, whose comments are its help, and a function that opens, plans,
 //! shows and acts. Around them: [`source`] and [`point`] are the two notions that all commands share, [`opened`] is what
-//! commands work on, a file or a point of an archive; [`building`] is what those share that build something; [`ui`] is where
-//! words go, [`failure`] and [`exit`] are how a command ends. Only this crate prints, advises, and chooses exit codes.
+//! commands work on, a file or a point of an archive; [`reading`] is what those share that show something of it, [`building`] what
+//! those do that build something; [`ui`] is where words go, [`failure`] and [`exit`] are how a command ends. Only this crate
+//! prints, advises, and chooses exit codes.
 
 #![forbid(unsafe_code)]
 
@@ -38,6 +39,7 @@ pub mod passphrase;
 pub mod point;
 pub mod progress;
 pub mod quoted;
+pub mod reading;
 pub mod recipient;
 pub mod reference;
 pub mod runtime;

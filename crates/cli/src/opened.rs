@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use bolt_file::BoltFile;
 use etcd_data::container::Container;
-use etcd_data::data_dir::DataDir;
+use etcd_data::data_dir::{Ahead, DataDir};
 use etcd_data::source::SourceKind;
 use etcd_data::{Database, Revision, Source};
 
 use crate::archive_point::ArchivePoint;
+use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::source::{damaged, log_notes};
 use crate::ui::Ui;
@@ -120,18 +121,67 @@ impl Opened {
             let shown = &self.shown;
             say(ui, &format!("{shown} has no digest at its end, so nothing tells whether it is as it was made"))?;
         }
-        self.log_notes().iter().try_for_each(|note| say(ui, note))?;
+        let of_tail = self.ahead().map(|ahead| tail_notes(&self.shown, ahead)).unwrap_or_default();
+        of_tail.iter().chain(&self.log_notes()).try_for_each(|note| say(ui, note))?;
         self.say_notes(ui)?;
         self.point().map(ArchivePoint::unknown).into_iter().flatten().try_for_each(|note| say(ui, &note))
     }
 
+    /// Has the command end with something to look at, if the latest point was asked for and later changes are behind a hole.
+    pub fn mind_what_is_short(&self, ui: &mut Ui) {
+        if self.point().is_some_and(ArchivePoint::falls_short) {
+            ui.exit_so_far = Exit::Findings;
+        }
+    }
+
     /// What a person has to know of the log of a data directory.
     pub fn log_notes(&self) -> Vec<String> {
-        let ahead = self.data_dir().and_then(|data_dir| data_dir.ahead.as_ref().ok());
-        ahead.map(log_notes).unwrap_or_default()
+        self.ahead().map(log_notes).unwrap_or_default()
     }
+
+    /// How far the log of a data directory was ahead of its database.
+    fn ahead(&self) -> Option<&Ahead> {
+        self.data_dir()?.ahead.as_ref().ok()
+    }
+}
+
+/// What only the log of a data directory, which is `shown`, has, as after a crash, and what is left out of that.
+fn tail_notes(shown: &str, ahead: &Ahead) -> Vec<String> {
+    let Ahead { revisions, uncommitted, .. } = ahead;
+    let mut notes = Vec::new();
+    if *revisions > 0 {
+        notes.push(format!("revisions that only the log of {shown} has, and that count: {revisions}"));
+    }
+    if *uncommitted > 0 {
+        let what = format!("entries at the end of the log of {shown} that nothing tells to be committed");
+        notes.push(format!("{what}, and that are left out: {uncommitted}"));
+    }
+    notes
 }
 
 fn say(ui: &mut Ui, note: &str) -> Result<(), Failure> {
     ui.note(format_args!("note: {}", crate::quoted::Visible(note)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(revisions: u64, uncommitted: u64, expected: &[&str]) {
+        let (lost_passwords, in_doubt) = (Vec::new(), Vec::new());
+        let ahead = Ahead { applied: 9, entries: 7, revisions, uncommitted, lost_passwords, in_doubt };
+        assert_eq!(tail_notes("etcd", &ahead), expected);
+    }
+
+    #[test]
+    fn what_a_log_has_beyond_its_database_is_told_and_what_of_it_is_left_out() {
+        let taken = "revisions that only the log of etcd has, and that count: 5";
+        let left_out =
+            "entries at the end of the log of etcd that nothing tells to be committed, and that are left out: 2";
+        check(0, 0, &[]);
+        check(5, 0, &[taken]);
+        check(0, 2, &[left_out]);
+        check(5, 2, &[taken, left_out]);
+    }
 }

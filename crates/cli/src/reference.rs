@@ -158,6 +158,12 @@ const ENDINGS: &[(&str, &str, &str)] = &[
     ("`backup`", "somebody whom `--encrypt-for` names was taken away, and is left out", "1"),
     ("`points`", "there are holes, or objects that cannot be used", "1"),
     ("`restore`, `export`", "the latest point was built, but later changes are behind a hole in the archive", "1"),
+    (
+        "`inspect`, `hashkv`, `keys`, `get`, `history`, `diff`",
+        "the latest point was read, but later changes are behind a hole in the archive",
+        "1",
+    ),
+    ("`restore`, `export`", "it was built, but a file of `SRC` lacks revisions, and so does what was built", "1"),
     ("`diff`", "the two states are the same", "0"),
     ("`diff`", "they differ", "1"),
     ("`get`", "the key does not exist at that point, or was deleted", "3"),

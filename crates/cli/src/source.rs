@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use archive::At;
 use archive::object::Wanted;
-use bolt_file::{BoltFile, Fault};
+use bolt_file::{BoltFile, Fault, SharedFile, Storage};
 use etcd_data::container::{Container, ExpandError};
 use etcd_data::data_dir::{Ahead, DataDir, LogPlace};
 use etcd_data::error::kind_of;
@@ -66,11 +66,6 @@ impl SourceArgs {
     /// Opens all of the point `at`. What has to be on this machine meanwhile is kept where temporary files go.
     pub fn open(&self, at: &At) -> Result<Opened, Failure> {
         self.open_with_scratch(at, Part::Whole, &std::env::temp_dir())
-    }
-
-    /// Opens what the point `at` has of the keys `wanted`.
-    pub fn open_for(&self, at: &At, wanted: Wanted<'_>) -> Result<Opened, Failure> {
-        self.open_with_scratch(at, Part::Keys(wanted), &std::env::temp_dir())
     }
 
     /// Opens a point. What has to be on this machine meanwhile is kept in `--scratch`, or else in the folder `usual`.
@@ -143,11 +138,14 @@ impl SourceArgs {
         let file = if path.is_dir() { DataDir::database_path(path) } else { path.into() };
         let unreadable =
             |error: io::Error| Failure::because(kind_of(&error), format!("cannot open {}", file.display()), &error);
-        let opened = File::open(&file).map_err(unreadable)?;
-        let container = Container::detect(&opened).map_err(unreadable)?;
-        let expanded = container.expand(&opened, self.scratch_or(&std::env::temp_dir())?);
+        let opened = File::open(&file).and_then(SharedFile::new).map_err(unreadable)?;
+        let container = Container::detect(opened.file()).map_err(unreadable)?;
+        let expanded = container.expand(opened.file(), self.scratch_or(&std::env::temp_dir())?);
         let expanded = expanded.map_err(|source| refusal(path, &OpenError::Expand { path: path.into(), source }))?;
-        let storage = Arc::new(expanded.unwrap_or(opened));
+        let storage: Arc<dyn Storage> = match expanded {
+            Some(expanded) => Arc::new(expanded),
+            None => Arc::new(opened),
+        };
         BoltFile::open(storage).map_err(|error| not_a_database(path, &error.into()))
     }
 
@@ -294,7 +292,7 @@ fn not_a_database(path: &Path, error: &Error) -> Failure {
         },
         Error::NoKeySpace => Failure::because(kind, format!("{shown} is no etcd database"), error)
             .hint("it is a bolt file of some other program"),
-        Error::Bolt(_) | Error::Io { .. } => Failure::because(kind, format!("cannot read {shown}"), error),
+        Error::Bolt(_) | Error::Io { .. } => cannot_read(&shown.to_string(), error),
         _ => damaged(&shown.to_string(), error),
     }
 }
@@ -304,7 +302,18 @@ pub fn damaged(shown: &str, error: &Error) -> Failure {
     match error.kind() {
         Kind::Corrupt => Failure::because(Kind::Corrupt, format!("{shown} is damaged"), error)
             .hint(format!("`refloat verify {shown}` lists everything that is wrong with it")),
-        kind => Failure::because(kind, format!("cannot read {shown}"), error),
+        _ => cannot_read(shown, error),
+    }
+}
+
+/// Says that SRC, which is `shown`, could not be read, and what to do if somebody writes to it.
+fn cannot_read(shown: &str, error: &Error) -> Failure {
+    let failure = Failure::because(error.kind(), format!("cannot read {shown}"), error);
+    match error {
+        Error::Bolt(bolt_file::Error::Changed | bolt_file::Error::Shrank { .. }) => failure.hint(
+            "an etcd or another program writes to it: stop that, or take a snapshot with `etcdctl snapshot save`; then try again",
+        ),
+        _ => failure,
     }
 }
 
@@ -323,5 +332,19 @@ pub fn out_of_view(shown: &str, error: &ViewError) -> Failure {
             .hint(format!("`refloat verify {shown}` lists everything that is wrong with it")),
         ViewError::Data(error) => damaged(shown, error),
         error => Failure::because(error.kind(), format!("cannot read {shown}"), error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_file_that_somebody_writes_to_it_is_told_and_what_to_do() {
+        let error = Error::from(bolt_file::Error::Changed);
+        for failure in [damaged("db", &error), not_a_database(Path::new("db"), &error)] {
+            assert_eq!(failure.in_one_line(), "cannot read db: the file was written to while it was being read");
+            assert!(matches!(failure, Failure::Said { kind: Kind::Conflict, hint: Some(_), .. }));
+        }
     }
 }

@@ -20,7 +20,7 @@ use contents::contents;
 use history::require_one_history;
 use running::{Running, refloat, succeed};
 use serde_json::Value;
-use testkit::{Client, ClusterPlan, Etcd, Member, MemberPorts, Port, Version};
+use testkit::{Client, ClusterPlan, Etcd, Member, MemberPorts, PATIENCE, Port, Version};
 
 /// What a live member had at a revision.
 struct Truth {
@@ -150,7 +150,7 @@ impl<'a> Agents<'a> {
     fn start(&self, name: &str, more: &[&str], page: &Port) -> Running {
         let (url, spool) = (self.etcd.client_url(), self.folder.join(format!("spool-{name}")));
         let args = ["agent", text(&self.archive), "--endpoints", &url, "--name", name, "--spool", text(&spool)];
-        let args = [&args[..], &["--takeover", "2s"], more].concat();
+        let args = [&args[..], more].concat();
         Running::start(&args, page.address(), &self.folder.join(format!("{name}.log")))
     }
 }
@@ -332,6 +332,7 @@ fn who_stands_by_passes_on_what_only_the_writer_can_do() {
     client.put("second", "two").unwrap();
     let sealed = truth(&client);
     let mut stream = TcpStream::connect(page).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     write!(stream, "POST /snapshot/delta HTTP/1.1\r\nHost: {page}\r\nConnection: close\r\n").unwrap();
     write!(stream, "Content-Length: 0\r\n\r\n").unwrap();
     let mut answer = String::new();
@@ -345,6 +346,7 @@ fn who_stands_by_passes_on_what_only_the_writer_can_do() {
 /// What etcd answers to who asks for its version as a browser does for a page of `host`.
 fn asked_as(host: &str, etcd: SocketAddr) -> u16 {
     let mut stream = TcpStream::connect(etcd).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let port = etcd.port();
     write!(stream, "POST /v3/maintenance/status HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n").unwrap();
     write!(stream, "Content-Length: 2\r\n\r\n{{}}").unwrap();

@@ -13,7 +13,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use testkit::stores::Moto;
-use testkit::{Authority, Cluster, ClusterPlan, Etcd, Member, Port, Version};
+use testkit::{Authority, Cluster, ClusterPlan, Ends, Etcd, Member, Port, Version};
 use users::{PASSWORD, with_users};
 
 /// What was found, as `area check subject verdict`, and with what code it ended.
@@ -71,7 +71,7 @@ impl Examined {
 }
 
 fn refloat(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_refloat")).args(args).stdin(Stdio::null()).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_refloat")).args(args).stdin(Stdio::null()).output_in_time().unwrap()
 }
 
 fn succeed(args: &[&str]) {
@@ -302,7 +302,7 @@ fn a_bucket_is_tried_and_one_that_is_not_there_is_told() {
         command.args(["doctor", "-o", "json", &format!("s3://{bucket}/etcd"), "--endpoint", &moto.url()]);
         command.args(["--region", "us-east-1", "--path-style", "true"]);
         command.env("AWS_ACCESS_KEY_ID", "key").env("AWS_SECRET_ACCESS_KEY", "secret");
-        read(command.output().unwrap())
+        read(command.output_in_time().unwrap())
     };
     let found = at("there");
     found.require_nothing_broken();

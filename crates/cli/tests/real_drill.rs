@@ -12,8 +12,7 @@ mod running;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 use bucket::{BUCKET, Bucket};
 use rand::rngs::StdRng;
@@ -21,7 +20,7 @@ use rand::{Rng, SeedableRng};
 use running::succeed;
 use serde_json::Value;
 use tempfile::TempDir;
-use testkit::{Etcd, Version, fixtures, on_a_small_disk};
+use testkit::{Ends, Etcd, PATIENCE, Version, ended_within, fixtures, on_a_small_disk, until};
 
 /// A folder with an archive of ours, and one for sandboxes.
 struct Desk {
@@ -54,7 +53,7 @@ impl Desk {
     /// What a drill answers in JSON. Nothing may be left of its sandbox.
     #[track_caller]
     fn drilled(&self, src: &Path, etcd: &Path, more: &[&str]) -> Value {
-        let output = self.command(src, etcd).args(more).args(["-o", "json"]).output().unwrap();
+        let output = self.command(src, etcd).args(more).args(["-o", "json"]).output_in_time().unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
         self.require_clean();
         serde_json::from_slice(&output.stdout).unwrap()
@@ -63,7 +62,7 @@ impl Desk {
     /// Why a drill does not succeed. Nothing may be left of its sandbox.
     #[track_caller]
     fn refused(&self, src: &Path, etcd: &Path, code: i32) -> String {
-        let output = self.command(src, etcd).output().unwrap();
+        let output = self.command(src, etcd).output_in_time().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(code), "{said}");
         self.require_clean();
@@ -103,7 +102,7 @@ fn a_point_that_every_version_of_etcd_agrees_with_is_recorded_as_drilled() {
         let parts: u64 = ["build_ms", "start_ms", "answer_ms"].iter().map(|part| told[part].as_u64().unwrap()).sum();
         assert!(told["took_ms"].as_u64().unwrap().abs_diff(parts) <= 3, "{told}");
         let mut hashkv = Command::new(env!("CARGO_BIN_EXE_refloat"));
-        let hashed = hashkv.arg("hashkv").arg(desk.own()).args(["-o", "json"]).output().unwrap();
+        let hashed = hashkv.arg("hashkv").arg(desk.own()).args(["-o", "json"]).output_in_time().unwrap();
         let hashed: Value = serde_json::from_slice(&hashed.stdout).unwrap();
         assert_eq!(told["hash"], hashed["hash"]);
 
@@ -143,7 +142,7 @@ fn damage_is_gone_around_and_what_it_costs_is_told() {
     let middle = bytes.len() / 2;
     bytes[middle..middle + 16].iter_mut().for_each(|byte| *byte ^= 0xff);
     fs::write(&delta, bytes).unwrap();
-    let output = desk.command(&desk.own(), &Version::V36.etcd()).args(["-o", "json"]).output().unwrap();
+    let output = desk.command(&desk.own(), &Version::V36.etcd()).args(["-o", "json"]).output_in_time().unwrap();
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((output.status.code(), &told["revision"]), (Some(1), &10.into()), "{output:?}");
     desk.require_clean();
@@ -163,8 +162,11 @@ fn without_an_etcd_that_fits_nothing_is_done() {
     let desk = Desk::new();
     let said = desk.refused(&desk.own(), &desk.folder.path().join("none"), 3);
     assert!(said.contains("there is no etcd at") && said.contains("--etcd"), "{said}");
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_refloat")).arg("drill").arg(desk.own()).env("PATH", "/nowhere").output();
+    let output = Command::new(env!("CARGO_BIN_EXE_refloat"))
+        .arg("drill")
+        .arg(desk.own())
+        .env("PATH", "/nowhere")
+        .output_in_time();
     let output = output.unwrap();
     assert_eq!(output.status.code(), Some(3));
     assert!(String::from_utf8_lossy(&output.stderr).contains("there is no etcd on the PATH"), "{output:?}");
@@ -218,7 +220,7 @@ fn a_folder_without_room_is_refused_before_anything_is_fetched() {
     let before = bucket.fetched();
     let mut drill = Command::new(env!("CARGO_BIN_EXE_refloat"));
     drill.args(["drill", BUCKET]).args(&reached).arg("--etcd").arg(Version::V36.etcd()).arg("--scratch").arg(&disk);
-    let output = drill.stdin(Stdio::null()).output().unwrap();
+    let output = drill.stdin(Stdio::null()).output_in_time().unwrap();
     let (said, fetched) = (String::from_utf8_lossy(&output.stderr), bucket.fetched() - before);
     assert_eq!(output.status.code(), Some(7), "{said}");
     assert!(said.contains("are needed") && said.contains("--scratch names another folder"), "{said}");
@@ -239,20 +241,18 @@ fn an_interrupted_drill_leaves_neither_files_nor_processes() {
     for signal in [Signal::INT, Signal::TERM] {
         let note = desk.folder.path().join("slow.pid");
         let _ = fs::remove_file(&note);
-        let drill = desk.command(&desk.own(), &etcd).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let deadline = Instant::now() + Duration::from_secs(60);
-        let started = loop {
+        let said = desk.folder.path().join("said");
+        let log = fs::File::create(&said).unwrap();
+        let mut drill = desk.command(&desk.own(), &etcd).stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        let said = || fs::read_to_string(&said).unwrap();
+        let started = until("an etcd is started", || {
             let pid = fs::read_to_string(&note).ok().and_then(|text| text.trim().parse().ok()).and_then(Pid::from_raw);
-            match pid {
-                Some(pid) => break pid,
-                None => assert!(Instant::now() < deadline, "no etcd is started"),
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        };
+            pid.ok_or_else(said)
+        });
         kill_process(Pid::from_child(&drill), signal).unwrap();
-        let Output { status, stderr, .. } = drill.wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&stderr);
-        assert_eq!(status.code(), Some(7), "{said}");
+        let ended = ended_within(&mut drill, PATIENCE);
+        let said = said();
+        assert_eq!(ended.and_then(|status| status.code()), Some(7), "{said}");
         assert!(said.contains("the drill was interrupted"), "{said}");
         assert!(test_kill_process(started).is_err(), "the etcd goes on");
         desk.require_clean();
@@ -270,23 +270,18 @@ fn the_etcd_of_a_drill_that_is_killed_ends_with_it_and_the_next_one_clears_up() 
     let then = format!("echo $$ > \"$0.pid\"; exec {} \"$@\" {elsewhere}", real.display());
     let etcd = desk.program("elsewhere", &then);
     let note = desk.folder.path().join("elsewhere.pid");
-    let mut drill = desk.command(&desk.own(), &etcd).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(60);
-    let wait = |what: &str, is_so: &dyn Fn() -> bool| {
-        while !is_so() {
-            assert!(Instant::now() < deadline, "{what}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    };
+    let mut drill = desk.command(&desk.own(), &etcd).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let started = || fs::read_to_string(&note).ok().and_then(|text| text.trim().parse::<i32>().ok());
     let program = |pid: i32| fs::read_link(format!("/proc/{pid}/exe")).ok();
     let real = fs::canonicalize(&real).unwrap();
-    wait("no etcd is started", &|| started().and_then(program).as_ref() == Some(&real));
-    let pid = started().unwrap();
+    let pid = until("an etcd is started", || {
+        let pid = started();
+        pid.filter(|pid| program(*pid).as_ref() == Some(&real)).ok_or(pid)
+    });
 
     kill_process(Pid::from_child(&drill), Signal::KILL).unwrap();
     drill.wait().unwrap();
-    wait("the etcd goes on", &|| program(pid).is_none());
+    until("the etcd has ended too", || program(pid).map_or(Ok(()), Err));
     assert_eq!(fs::read_dir(desk.scratch()).unwrap().count(), 1, "what it was built in is left");
     desk.drilled(&desk.own(), &Version::V36.etcd(), &[]);
 }

@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use testkit::{Golden, Version, on_a_small_disk};
+use testkit::{Ends, Golden, Version, on_a_small_disk};
 
 /// What is allocated for a log before anything is written to it.
 const LOG_BYTES: u64 = 64_000_000;
@@ -19,7 +19,7 @@ const BUILDERS: [(&str, &str, &str); 3] =
 
 fn build(command: &str, source: &Path, option: &str, target: &Path) -> Output {
     let mut program = Command::new(env!("CARGO_BIN_EXE_refloat"));
-    program.arg(command).arg(source).arg(option).arg(target).stdin(Stdio::null()).output().unwrap()
+    program.arg(command).arg(source).arg(option).arg(target).stdin(Stdio::null()).output_in_time().unwrap()
 }
 
 /// What `command` needs where there is room for it.

@@ -19,7 +19,7 @@ use history::require_one_history;
 use running::{Running, succeed};
 use serde_json::Value;
 use tempfile::TempDir;
-use testkit::{Etcd, Member, Port, Version};
+use testkit::{Etcd, Member, PATIENCE, Port, Version};
 use truth::truth;
 
 /// An archive, and room for agents beside it.
@@ -83,6 +83,7 @@ fn until_it_has_seen(agent: &mut Running, revision: i64) -> Value {
 /// Asks an agent to seal everything now, and waits for that.
 fn seal(page: SocketAddr) {
     let mut stream = TcpStream::connect(page).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     write!(stream, "POST /snapshot/delta HTTP/1.1\r\nHost: {page}\r\nConnection: close\r\n").unwrap();
     write!(stream, "Content-Length: 0\r\n\r\n").unwrap();
     let mut answer = String::new();

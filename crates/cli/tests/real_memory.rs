@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
-use testkit::{Member, Version};
+use testkit::{Ends, Member, Version};
 
 /// What work may take beside the program itself, in MiB: 64 MB.
 const ALLOWED_MIB: f64 = 64e6 / (1 << 20) as f64;
@@ -21,7 +21,7 @@ const REFLOAT: &str = env!("CARGO_BIN_EXE_refloat");
 /// The tool that makes databases and measures programs, built with everything else.
 fn xtask(arguments: &[&str]) -> Output {
     let tool = Path::new(REFLOAT).with_file_name("xtask");
-    let output = Command::new(&tool).args(arguments).stdin(Stdio::null()).output();
+    let output = Command::new(&tool).args(arguments).stdin(Stdio::null()).output_in_time();
     output.unwrap_or_else(|error| panic!("{}: {error}; cargo build --package xtask makes it", tool.display()))
 }
 
@@ -133,7 +133,7 @@ fn what_only_the_log_has_takes_the_memory_of_its_keys_and_not_of_its_values() {
 
 #[track_caller]
 fn json(arguments: &[&str]) -> Value {
-    let output = Command::new(REFLOAT).args(arguments).stdin(Stdio::null()).output().unwrap();
+    let output = Command::new(REFLOAT).args(arguments).stdin(Stdio::null()).output_in_time().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }

@@ -12,7 +12,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use running::{Running, succeed};
 use serde_json::{Value, json};
-use testkit::{Client, Member, Port, Version};
+use testkit::{Client, Member, PATIENCE, Port, Version};
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -21,6 +21,7 @@ fn text(path: &Path) -> &str {
 /// What is answered at `page` to who asks for `path`: the status, and the body. Answers of HTTP/1.0 are not in chunks.
 fn ask(page: SocketAddr, method: &str, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(page).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     write!(stream, "{method} {path} HTTP/1.0\r\nHost: {page}\r\nContent-Length: 0\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();

@@ -18,7 +18,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use running::Running;
 use rustix::process::{Signal, kill_process_group};
 use tempfile::TempDir;
-use testkit::{Client, MemberPorts, Port, Version};
+use testkit::{Client, Ends, MemberPorts, Port, Version};
 
 const README: &str = include_str!("../../../README.md");
 const RECOVER: &str = include_str!("../../../docs/recover.md");
@@ -92,7 +92,7 @@ fn commands(text: &str) -> Vec<String> {
 /// The words of `line`, as a shell takes it.
 fn words(line: &str) -> Vec<String> {
     let script = format!("set -- {line}\nprintf '%s\\n' \"$@\"");
-    let output = Command::new("sh").args(["-c", &script]).stdin(Stdio::null()).output().unwrap();
+    let output = Command::new("sh").args(["-c", &script]).stdin(Stdio::null()).output_in_time().unwrap();
     assert!(output.status.success(), "no shell understands {line}");
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
@@ -118,7 +118,10 @@ impl Walk {
         let (clients, peers) = (ports.client.number(), ports.peer.number());
         let settings = format!("client-port: {clients}\npeer-port: {peers}\nlisten: \"{}\"\n", page.address());
         fs::write(home.path().join("settings.yaml"), settings).unwrap();
-        let second = Terminal::open(at_home("sh", home.path(), &ports), home.path().join("complaints"));
+        let mut shell = at_home("timeout", home.path(), &ports);
+        // With it ends whatever it has started, and so what is read from it.
+        shell.args(["--signal=KILL", "600", "sh"]);
+        let second = Terminal::open(shell, home.path().join("complaints"));
         let client = Client::new(ports.client.address(), ports.peer.address());
         Self { lines: commands(section).into(), first: None, second, client, ports, page, home }
     }

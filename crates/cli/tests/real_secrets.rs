@@ -16,7 +16,7 @@ use base64::engine::general_purpose::{STANDARD as BASE64, STANDARD_NO_PAD, URL_S
 use running::Running;
 use serde_json::json;
 use testkit::stores::{Azurite, CustomerKeys, FakeGcs, HttpAnswer, Identities, Moto, Proxy, Tls};
-use testkit::{Authority, Etcd, Member, Port, Version};
+use testkit::{Authority, Ends, Etcd, Member, Port, Version};
 
 /// A secret that shows how it was quoted, and is base64 of 32 bytes, as some have to be.
 const PLANTED: &str = "cGxhbnRlZC9wbGFudGVkK3BsYW50ZWQ9cGxhbnRlZDE=";
@@ -63,7 +63,7 @@ impl<'w> Way<'w> {
 
     /// What it printed, and whether it succeeded.
     fn run(&self, args: &[&str]) -> (bool, String) {
-        let output = self.refloat(args).stdin(Stdio::null()).output().unwrap();
+        let output = self.refloat(args).stdin(Stdio::null()).output_in_time().unwrap();
         let said = [output.stdout, output.stderr].concat();
         (output.status.success(), String::from_utf8_lossy(&said).into_owned())
     }

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use reqwest::{Certificate, Client, ClientBuilder, Identity};
 use running::Running;
 use tempfile::TempDir;
-use testkit::{Authority, Certified, Etcd, Member, Port, Version};
+use testkit::{Authority, Certified, Etcd, Member, Port, Version, until};
 use wrapped::{LONG, Place, http_with};
 
 const TOKEN: &str = "of-this-agent";
@@ -188,6 +188,7 @@ fn wrap_asks_its_agent_over_tls_and_believes_no_stranger() {
     let clients_ca = path("clients.pem");
     let tls = ["--server-cert", text(&cert), "--server-key", text(&key), "--client-ca", text(&clients_ca)];
     let agent = Running::start(&[&args[..], &beside, &tls].concat(), page.address(), &path("agent.log"));
+    until("the agent serves", || TcpStream::connect(page.address()));
 
     let (url, note) = (format!("https://{}", page.address()), path("exit_code"));
     let etcd = [Version::V36.etcd().display().to_string()];
@@ -200,8 +201,10 @@ fn wrap_asks_its_agent_over_tls_and_believes_no_stranger() {
     let log = || fs::read_to_string(path("log")).unwrap();
 
     // An agent that servers of ours did not vouch for prepares nothing.
+    let mut doubting = wrap("others.pem", &shown, &[]);
+    doubting.until("it tells whom it does not believe", || log().contains("UnknownIssuer"));
+    drop(doubting);
     assert_eq!(wrap("others.pem", &shown, &["--agent-within", "2s"]).ended(), 7, "{}", log());
-    assert!(log().contains("UnknownIssuer"), "{}", log());
     // What prepares a directory changes something, which nobody may without a certificate.
     assert_eq!(wrap("servers.pem", &[], &["--agent-within", "1m"]).ended(), 8, "{}", log());
     assert!(log().contains("--agent-cert"), "{}", log());

@@ -8,7 +8,7 @@ mod scripted_agent;
 mod wrapped;
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
 use rustix::process::Signal;
@@ -308,11 +308,13 @@ fn who_ordered_a_stop_before_etcd_ran_meant_another_one() {
     let log = place.path("log");
     wrap.until("it says that it waits", || fs::read_to_string(&log).unwrap().contains("waiting for the agent"));
     let mut order = TcpStream::connect(place.own.address()).unwrap();
+    order.set_read_timeout(Some(wrapped::LONG)).unwrap();
     order.write_all(b"POST /stop HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 0\r\n\r\n").unwrap();
     agent.listen(move |path, _| if path == "/config" { text(&config) } else { text("Successful") });
     let mut answer = Vec::new();
-    let hung_up = order.read_to_end(&mut answer).is_err() || answer.is_empty();
-    assert!(hung_up, "{}", String::from_utf8_lossy(&answer));
+    let read = order.read_to_end(&mut answer).map_err(|error| error.kind());
+    assert_ne!(read, Err(ErrorKind::WouldBlock), "it is not hung up on");
+    assert!(read.is_err() || answer.is_empty(), "{}", String::from_utf8_lossy(&answer));
     place.until_readyz(&mut wrap, 200);
     assert!(!wrap.log().contains("asked to stop"), "{}", wrap.log());
 }
@@ -322,7 +324,7 @@ fn waiting_for_an_agent_ends_when_it_was_told_to() {
     let place = Place::new();
     let agent = ScriptedAgent::start(|_, _| text("Failed"));
     let address = agent.port.url();
-    let wrap = place.wrap(&["--agent", &address, "--agent-within", "1500ms"], &["etcd"]);
+    let wrap = place.wrap(&["--agent", &address, "--agent-within", "8s"], &["etcd"]);
     assert_eq!(wrap.ended(), 7);
     let log = fs::read_to_string(place.path("log")).unwrap();
     assert!(log.contains("the data directory was not prepared within") && log.contains("it failed"), "{log}");

@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
-use testkit::fixtures;
+use testkit::{Ends, fixtures};
 
 const SNAPSHOT: &str = "k3s/node-a/server/db/snapshots/before-upgrade-node-a-1795224996";
 const ENCRYPTED: &str = "/registry/secrets/kube-system/secret-1";
@@ -26,7 +26,7 @@ fn snapshot() -> String {
 }
 
 fn run(args: &[&str]) -> Output {
-    refloat(args).output().unwrap()
+    refloat(args).output_in_time().unwrap()
 }
 
 /// `refloat args` on a terminal of its own, which sends on what it is sent.
@@ -40,7 +40,7 @@ fn terminal(args: &[&str]) -> Command {
 
 /// What a terminal is sent by `refloat args`.
 fn on_a_terminal(args: &[&str]) -> String {
-    let output = terminal(args).output().unwrap();
+    let output = terminal(args).output_in_time().unwrap();
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
 }

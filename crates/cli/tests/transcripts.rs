@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
-use testkit::fixtures;
+use testkit::{Ends, fixtures};
 
 macro_rules! sessions {
     ($($name:ident)+) => {
@@ -95,7 +95,7 @@ fn run(folder: &Path, command: &str) -> String {
         .env("PATH", path)
         .env("LC_ALL", "C")
         .stdin(Stdio::null())
-        .output()
+        .output_in_time()
         .unwrap();
     let seen = String::from_utf8_lossy(&output.stdout);
     let here = folder.canonicalize().unwrap();

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
 
+use testkit::Ends;
 use testkit::fixtures::{DATA_DIRS, data_dir, data_dir_truth};
 
 /// What a file or folder is: its bytes, if it has any, its mode, and when it was changed last.
@@ -70,7 +71,7 @@ fn no_command_changes_the_directory_of_a_killed_member() {
         for (args, code) in commands {
             let what = format!("{} of {name}", args[0]);
             let mut command = Command::new(env!("CARGO_BIN_EXE_refloat"));
-            let output = command.args(args).stdin(Stdio::null()).output().unwrap();
+            let output = command.args(args).stdin(Stdio::null()).output_in_time().unwrap();
             assert_eq!(output.status.code(), Some(code), "{what}: {}", String::from_utf8_lossy(&output.stderr));
             require_same(&found(killed.path()), &before, &what);
         }

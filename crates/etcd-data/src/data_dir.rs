@@ -48,6 +48,8 @@ pub struct Ahead {
     pub applied: u64,
     /// The entries that only the log had.
     pub entries: u64,
+    /// How many revisions these have made.
+    pub revisions: u64,
     /// Entries behind the last applied one that may yet be taken back.
     pub uncommitted: u64,
     /// Users who cannot log in before their password is set again.
@@ -105,8 +107,8 @@ impl DataDir {
         };
         let (ahead, database) = match caught_up {
             Ok(_) if check::are_strangers(&findings, database.tables()) => (Err(ReplayError::Stranger), database),
-            Ok(CaughtUp { database, applied, entries, uncommitted, lost_passwords, in_doubt }) => {
-                (Ok(Ahead { applied, entries, uncommitted, lost_passwords, in_doubt }), database)
+            Ok(CaughtUp { database, applied, entries, revisions, uncommitted, lost_passwords, in_doubt }) => {
+                (Ok(Ahead { applied, entries, revisions, uncommitted, lost_passwords, in_doubt }), database)
             }
             Err(error) => (Err(error), database),
         };

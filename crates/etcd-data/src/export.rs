@@ -15,7 +15,7 @@ use crate::restore::new_file::publish_file;
 use crate::restore::options::DigestRule;
 use crate::restore::proof::Expected;
 use crate::restore::rebuild::{Contents, Rebuilt, rebuild};
-use crate::restore::{Progress, RestoreError, Step};
+use crate::restore::{Holes, Progress, RestoreError, Step};
 use crate::revision::Revision;
 use crate::view::Horizon;
 
@@ -32,6 +32,8 @@ pub struct Exported {
     pub size_bytes: u64,
     /// The digest.
     pub sha256: [u8; 32],
+    /// What the source lacks, and the file too; nothing if it has all its history.
+    pub holes: Option<Holes>,
 }
 
 /// What a source is held against.
@@ -113,7 +115,7 @@ fn write_snapshot(
     let io_error = |source| RestoreError::Io { action: "writing", path: path.into(), source };
     append().map_err(|source| no_space(io_error(source), disk, contents, path))?;
     let size_bytes = built.size_bytes + sha256.len() as u64;
-    Ok(Exported { path: path.into(), hash, records: copied.records, size_bytes, sha256 })
+    Ok(Exported { path: path.into(), hash, records: copied.records, size_bytes, sha256, holes: copied.holes })
 }
 
 fn digest_of(path: &Path, len: u64) -> io::Result<[u8; 32]> {

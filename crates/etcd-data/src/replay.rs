@@ -59,6 +59,8 @@ pub struct Replayed {
     pub tables: Tables,
     /// The revision of the store then.
     pub revision: Revision,
+    /// How many revisions the entries have made.
+    pub revisions: u64,
     /// Entries behind the last applied one that may yet be taken back.
     pub uncommitted: u64,
     /// Users whose password 3.4 put into the log in the clear. What bcrypt makes of it differs from member to member,
@@ -149,6 +151,7 @@ impl ReplayError {
 pub fn replay(database: &Database, rows: Rows, pending: Pending) -> Result<Replayed, ReplayError> {
     let values = Values::new(Arc::clone(&pending.entries), database);
     let mut member = Member::new(database, rows, values, pending.conf_state)?;
+    let began = member.store.revision();
     let mut applied = None;
     for (number, entry) in each(&*pending.entries).enumerate() {
         let entry = entry?;
@@ -160,6 +163,7 @@ pub fn replay(database: &Database, rows: Rows, pending: Pending) -> Result<Repla
     }
     Ok(Replayed {
         revision: Revision(member.store.revision()),
+        revisions: member.store.revision().abs_diff(began),
         records: member.store.into_tail(),
         tables: member.tables,
         uncommitted: pending.uncommitted,

@@ -7,6 +7,7 @@
 //! - [`options`]: what a person asks
 //! - [`plan`], [`destination`]: what will be done about it, and where
 //! - `rebuild`, `new_tables`, `member_dir`: the database, and what lies beside it
+//! - `holes`: what the source lacks
 //! - `proof`: reading it back
 //! - `staging`, `publish`, [`record`]: where it is built, how it gets its name, what it remembers of that
 //! - `owner`: whose it is
@@ -16,6 +17,7 @@ pub(crate) mod build;
 pub mod destination;
 pub mod disk;
 mod error;
+mod holes;
 mod member_dir;
 pub(crate) mod new_file;
 mod new_tables;
@@ -47,6 +49,7 @@ use crate::revision::Revision;
 use crate::tables::LeaseId;
 
 pub use self::error::{PlanError, RestoreError};
+pub use self::holes::Holes;
 pub use self::options::Options;
 pub use self::owner::Owner;
 pub use self::plan::Plan;
@@ -72,6 +75,8 @@ pub struct Restored {
     pub kept_wal: Option<PathBuf>,
     /// Leases that live keys name and the source has no record of, and how many keys do.
     pub missing_leases: BTreeMap<LeaseId, u64>,
+    /// What the source lacks, and what was restored too; nothing if it has all its history.
+    pub holes: Option<Holes>,
     /// Whose that is what was there before, if the system did not let what was built be made theirs.
     pub not_given_to: Option<Owner>,
 }
@@ -229,6 +234,7 @@ fn report(plan: &Plan, built: Built, not_given_to: Option<Owner>) -> Restored {
         kept: destination.kept.as_ref().map(|kept| destination.target().with_file_name(kept)),
         kept_wal,
         missing_leases: built.missing_leases,
+        holes: built.holes,
         not_given_to,
     }
 }

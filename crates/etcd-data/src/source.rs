@@ -1,14 +1,15 @@
 //! What a path holds: a snapshot file, a database file or a data directory, opened for reading only.
 //!
 //! Nothing of what is opened is ever changed. A database that a running etcd holds is refused, for its pages change
-//! under the reader; while ours is open, an etcd that is started on it waits.
+//! under the reader; while ours is open, an etcd that is started on it waits. Who writes to a file all the same, because it
+//! knows no locks or is out of their reach, is noticed when it was read.
 
 use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bolt_file::BoltFile;
+use bolt_file::{BoltFile, SharedFile, Storage};
 
 use crate::container::{Container, ExpandError};
 use crate::data_dir::DataDir;
@@ -144,12 +145,18 @@ impl Source {
     }
 
     fn open_file(path: &Path, scratch: &Path) -> Result<Self, OpenError> {
-        let file = open_shared(path)?;
-        let size_bytes = file.metadata().map_err(io_error("reading", path))?.len();
-        let container = Container::detect(&file).map_err(io_error("reading", path))?;
-        let expanded =
-            container.expand(&file, scratch).map_err(|source| OpenError::Expand { path: path.into(), source })?;
-        let database = open_database(path, expanded.unwrap_or(file))?;
+        Self::read_file(path, open_shared(path)?, scratch)
+    }
+
+    fn read_file(path: &Path, file: SharedFile, scratch: &Path) -> Result<Self, OpenError> {
+        let size_bytes = file.size().map_err(io_error("reading", path))?;
+        let container = Container::detect(file.file()).map_err(io_error("reading", path))?;
+        let expanded = container.expand(file.file(), scratch);
+        let expanded = expanded.map_err(|source| OpenError::Expand { path: path.into(), source });
+        let database = match unless_written(path, &file, expanded)? {
+            Some(expanded) => open_database(path, Arc::new(expanded))?,
+            None => open_database(path, Arc::new(file))?,
+        };
         let has_digest = database.file().is_some_and(|file| digest::covered_bytes(file.layout().file_bytes).is_some());
         let kind = if has_digest { SourceKind::Snapshot } else { SourceKind::Database };
         Ok(Self { path: path.into(), kind, container, size_bytes, database, data_dir: None })
@@ -161,13 +168,13 @@ impl Source {
             return Err(OpenError::NoDataDir { path: path.into() });
         }
         let file = open_shared(&db)?;
-        let size_bytes = file.metadata().map_err(io_error("reading", &db))?.len();
-        let mut database = open_database(&db, file)?;
+        let size_bytes = file.size().map_err(io_error("reading", &db))?;
+        let mut database = open_database(&db, Arc::new(file))?;
         let log = DataDir::open_log(path);
         if let Ok(log) = &log
             && let Some(received) = DataDir::received_database(path, log, &database)
         {
-            database = open_database(&received, open_shared(&received)?)?;
+            database = open_database(&received, Arc::new(open_shared(&received)?))?;
         }
         let (data_dir, database) = DataDir::read(path, log, database).map_err(io_error("reading", path))?;
         Ok(Self {
@@ -182,22 +189,80 @@ impl Source {
 }
 
 /// Opens `path` for reading, with a lock that keeps an etcd from opening it for writing.
-fn open_shared(path: &Path) -> Result<File, OpenError> {
+fn open_shared(path: &Path) -> Result<SharedFile, OpenError> {
     let file = File::open(path).map_err(io_error("opening", path))?;
     match file.try_lock_shared() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path: path.into() }),
         // Some file systems know no locks; an etcd could not hold one there either.
-        Err(TryLockError::Error(_)) => Ok(file),
+        Ok(()) | Err(TryLockError::Error(_)) => SharedFile::new(file).map_err(io_error("reading", path)),
+        Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path: path.into() }),
     }
 }
 
-fn open_database(path: &Path, file: File) -> Result<Database, OpenError> {
-    let broken = |source: Error| OpenError::Database { path: path.into(), source };
-    let file = BoltFile::open(Arc::new(file)).map_err(Error::from).map_err(broken)?;
-    Database::open(file).map_err(broken)
+fn open_database(path: &Path, storage: Arc<dyn Storage>) -> Result<Database, OpenError> {
+    let opened = BoltFile::open(Arc::clone(&storage)).map_err(Error::from).and_then(Database::open);
+    unless_written(path, &*storage, opened.map_err(|source| OpenError::Database { path: path.into(), source }))
+}
+
+/// What was `read` of the file at `path`, unless somebody wrote to it meanwhile. Whatever else went wrong, that is why.
+fn unless_written<T>(path: &Path, storage: &dyn Storage, read: Result<T, OpenError>) -> Result<T, OpenError> {
+    match storage.was_written().map_err(io_error("reading", path))? {
+        true => Err(OpenError::Database { path: path.into(), source: bolt_file::Error::Changed.into() }),
+        false => read,
+    }
 }
 
 fn io_error<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> OpenError + use<'a> {
     move |source| OpenError::Io { action, path: path.into(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::unix::fs::FileExt;
+    use std::time::{Duration, SystemTime};
+
+    use flate2::Compression;
+    use flate2::read::GzEncoder;
+    use tempfile::TempDir;
+    use testkit::{Golden, Version};
+
+    use super::*;
+
+    /// Writes to what was opened, and reads it then: what comes of unwrapping it, and of looking for a database in it.
+    #[track_caller]
+    fn written_to(bytes: &[u8], write: impl Fn(&File)) -> [OpenError; 2] {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, bytes).unwrap();
+        let other = File::options().write(true).open(&path).unwrap();
+        // So that a write at once does not fall into the same tick of the file system's clock.
+        other.set_modified(SystemTime::now() - Duration::from_secs(3600)).unwrap();
+        assert!(Source::read_file(&path, open_shared(&path).unwrap(), folder.path()).is_ok());
+        let opened = [open_shared(&path).unwrap(), open_shared(&path).unwrap()];
+        write(&other);
+        let [file, storage] = opened;
+        let read = Source::read_file(&path, file, folder.path()).err().unwrap();
+        [read, open_database(&path, Arc::new(storage)).err().unwrap()]
+    }
+
+    /// What is unwrapped of it may be half of before and half of after, and what is found in it no damage.
+    #[test]
+    fn a_file_that_is_written_to_while_it_is_opened_is_refused() {
+        let plain = std::fs::read(Golden::get(Version::ALL[0], "leases").db()).unwrap();
+        let mut wrapped = Vec::new();
+        GzEncoder::new(&plain[..], Compression::fast()).read_to_end(&mut wrapped).unwrap();
+        for bytes in [plain, wrapped] {
+            let as_it_was = |file: &File| file.write_all_at(&bytes[..1], 0).unwrap();
+            let damaged = |file: &File| file.write_all_at(&[0xaa; 9000][..bytes.len().min(9000)], 0).unwrap();
+            let cut = |file: &File| file.set_len(100).unwrap();
+            let errors = [written_to(&bytes, as_it_was), written_to(&bytes, damaged), written_to(&bytes, cut)];
+            for error in errors.as_flattened() {
+                assert!(
+                    matches!(error, OpenError::Database { source: Error::Bolt(bolt_file::Error::Changed), .. }),
+                    "{error:?}"
+                );
+                assert_eq!(error.kind(), Kind::Conflict);
+            }
+        }
+    }
 }

@@ -3,13 +3,14 @@
 
 mod truth;
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::sync::Arc;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use etcd_data::bolt_file::{BoltFile, check};
 use etcd_data::database::Database;
+use etcd_data::export::{Against, export};
 use etcd_data::tables::{AlarmKind, PermissionKind, Role, Tables};
 use serde_json::{Value, json};
 use testkit::Golden;
@@ -39,6 +40,20 @@ fn every_golden_file_is_what_its_server_said_of_it() {
         hashes += points(&truth).iter().map(|point| require_point(&database, point, &what)).sum::<usize>();
     }
     assert!(hashes > 100, "{hashes}");
+}
+
+#[test]
+fn no_golden_file_lacks_a_revision() {
+    let folder = tempfile::tempdir().unwrap();
+    for golden in Golden::all() {
+        let what = format!("{} of {}", golden.case, golden.version);
+        let db = golden.db();
+        let database = Database::open(BoltFile::open(Arc::new(File::open(&db).unwrap())).unwrap()).unwrap();
+        let path = folder.path().join("snapshot.db");
+        let exported = export(&database, None, &Against::default(), &path, &mut |_| {}).unwrap();
+        assert_eq!(exported.holes, None, "{what}");
+        fs::remove_file(path).unwrap();
+    }
 }
 
 #[test]

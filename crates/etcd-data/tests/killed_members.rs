@@ -38,6 +38,7 @@ fn a_stopped_member_is_what_its_etcd_came_up_with() {
         let database = &caught_up.database;
         let revision = database.last_record().unwrap().unwrap().main;
         assert_eq!(revision.0, after["revision"].as_i64().unwrap(), "{name}");
+        assert_eq!(caught_up.revisions, revision.0.abs_diff(alone_revision.0), "{name}");
         let compacted = database.tables().compact_revision().unwrap().map_or(-1, |revision| revision.0);
         assert_eq!(compacted, after["compact_revision"].as_i64().unwrap(), "{name}");
         assert_eq!(database.tables().consistent_index().unwrap(), Some(caught_up.applied), "{name}");

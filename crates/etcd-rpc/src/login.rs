@@ -62,14 +62,15 @@ impl Passes {
 
     /// A pass that is not `refused`.
     pub(crate) async fn instead_of(&self, refused: &Pass, channel: &Channel) -> Result<Pass, NoPass> {
-        self.other_than(Some(refused.number), channel).await
+        self.other_than(Some(refused), channel).await
     }
 
-    async fn other_than(&self, refused: Option<u64>, channel: &Channel) -> Result<Pass, NoPass> {
+    async fn other_than(&self, refused: Option<&Pass>, channel: &Channel) -> Result<Pass, NoPass> {
         let Some(login) = &self.login else { return Ok(Pass::default()) };
         let mut newest = self.newest.lock().await;
         let now = self.line.connection();
-        let is_good = |pass: &&Pass| Some(pass.number) != refused && now.is_some() && pass.connection == now;
+        let is_other = |pass: &Pass| refused.is_none_or(|refused| pass.differs_from(refused));
+        let is_good = |pass: &&Pass| is_other(pass) && now.is_some() && pass.connection == now;
         if let Some(pass) = newest.as_ref().filter(is_good) {
             return Ok(pass.clone());
         }
@@ -90,6 +91,11 @@ impl Pass {
     /// Whether it says who we are: without a token we are whom our certificate names, if we have one.
     pub(crate) fn has_token(&self) -> bool {
         self.token.is_some()
+    }
+
+    /// Whether the server may answer otherwise to it than to `other`. Two without a token are the same to it, whenever they were got.
+    fn differs_from(&self, other: &Self) -> bool {
+        self.number != other.number && (self.has_token() || other.has_token())
     }
 
     /// Whether another pass may be let in where this one was not.

@@ -5,7 +5,7 @@
 use std::fs;
 
 use etcd_rpc::{Access, Event, Fault, Login, May, Member, PutRequest, Status, Tls, Word};
-use testkit::{Authority, Etcd, MemberPorts, Port, Version};
+use testkit::{Authority, Etcd, MemberPorts, Port, Version, in_time, until_told};
 
 /// A server that asks for users.
 async fn with_users(version: Version) -> (tempfile::TempDir, Etcd) {
@@ -114,7 +114,8 @@ async fn a_token_that_the_server_has_forgotten_is_got_anew() {
         let _etcd = etcd.kill().start();
         until_connected(&root).await;
         let mut watch = root.watch(7).await.unwrap();
-        assert!(matches!(&watch.next().await.unwrap().events[..], [Event::Put(_)]));
+        let seen = in_time("the change", watch.next()).await.unwrap();
+        assert!(matches!(&seen.events[..], [Event::Put(_)]));
 
         // A change of users makes every token old.
         root.add_user("late", "comer").await.unwrap();
@@ -179,32 +180,48 @@ async fn where_nobody_can_log_in_a_member_tells_how_it_is_to_whoever_has_a_certi
         let second = at(&doors[1]);
         // 3.5 has come to ask whoever has a certificate for a user, too, and says only why it cannot.
         let asks_for_users = version == Version::V35;
-        let status = loop {
-            match second.status().await {
-                Ok(status) => break Some(status),
-                Err(error) if asks_for_users && error.fault == Fault::Learner => break None,
-                Err(error) => assert!(error.is_transient(), "{version}: {error:?}"),
+        let status = until_told("it serves", async || match second.status().await {
+            Ok(status) => Ok(Some(status)),
+            Err(error) if asks_for_users && error.fault == Fault::Learner => Ok(None),
+            Err(error) => {
+                assert!(error.is_transient(), "{version}: {error:?}");
+                Err(error)
             }
-        };
+        })
+        .await;
         let is_learner = |status: Status| status.is_learner && status.header.member_id == learner;
         assert!(status.is_none_or(is_learner), "{version}");
         assert_eq!(second.get("r1").await.unwrap_err().fault, Fault::Learner, "{version}");
-        while let Err(error) = first.promote(learner).await {
-            assert!(matches!(error.fault, Fault::LearnerBehind | Fault::Unhealthy), "{version}: {error:?}");
-        }
+        until_told("it has its vote", async || {
+            let promoted = first.promote(learner).await;
+            promoted.inspect_err(|error| {
+                assert!(matches!(error.fault, Fault::LearnerBehind | Fault::Unhealthy), "{version}: {error:?}");
+            })
+        })
+        .await;
         let _joined = joined.await.unwrap();
+        // One that is a learner as far as it knows takes whoever was the leader for that for ever.
+        until_told("it knows of its vote", async || match second.status().await {
+            Ok(status) if !status.is_learner => Ok(()),
+            otherwise => Err(otherwise.map_or_else(|error| error.to_string(), |status| format!("{status:?}"))),
+        })
+        .await;
 
         drop(etcd);
         if asks_for_users {
             continue;
         }
         let left = at(&doors[1]);
-        while left.status().await.unwrap().leader != 0 {}
+        until_told("it knows that it has no leader", async || {
+            let status = left.status().await.unwrap();
+            if status.leader == 0 { Ok(()) } else { Err(status) }
+        })
+        .await;
         assert_eq!(left.members(Word::Own).await.unwrap().members.len(), 2, "{version}");
     }
 }
 
 /// Until the connection to the server that was stopped is known to be gone. This needs no token.
 async fn until_connected(member: &Member) {
-    while member.status().await.is_err() {}
+    until_told("it is connected", async || member.status().await).await;
 }

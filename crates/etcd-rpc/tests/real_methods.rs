@@ -11,7 +11,7 @@ use etcd_rpc::{
     Snapshot, Status, TxnRequest, Word,
 };
 use sha2::{Digest, Sha256};
-use testkit::{Client, ClusterPlan, Etcd, Version};
+use testkit::{Client, ClusterPlan, Etcd, Version, in_time, until_told};
 
 /// A new server of each version, a client of ours, and one that tells the truth.
 async fn with_each_version(test: impl AsyncFn(Version, Member, Client)) {
@@ -145,13 +145,13 @@ async fn a_member_tells_about_itself() {
 
 /// What a member tells, and what is true: of a time when nothing changed, as its sizes do when a batch is committed.
 async fn both(member: &Member, truth: &Client) -> (Status, testkit::client::Status) {
-    loop {
+    until_told("nothing changes", async || {
         let before = truth.status().unwrap();
         let told = member.status().await.unwrap();
-        if truth.status().unwrap() == before {
-            return (told, before);
-        }
-    }
+        let after = truth.status().unwrap();
+        if after == before { Ok((told, before)) } else { Err((before, after)) }
+    })
+    .await
 }
 
 #[tokio::test]
@@ -190,7 +190,7 @@ async fn a_snapshot_is_the_database_and_its_digest() {
 
 async fn all_of(snapshot: &mut Snapshot) -> Vec<u8> {
     let mut bytes = Vec::new();
-    while let Some(piece) = snapshot.next().await.unwrap() {
+    while let Some(piece) = in_time("the next piece", snapshot.next()).await.unwrap() {
         bytes.extend_from_slice(&piece);
     }
     bytes
@@ -206,7 +206,7 @@ async fn a_watch_sees_every_change_in_order() {
 
         let mut seen = Vec::new();
         while seen.len() < 3 {
-            seen.extend(watch.next().await.unwrap().events);
+            seen.extend(in_time("the next change", watch.next()).await.unwrap().events);
         }
         let told: Vec<(Vec<u8>, i64, bool)> =
             seen.iter().map(|event| (event.key().to_vec(), event.revision(), matches!(event, Event::Put(_)))).collect();

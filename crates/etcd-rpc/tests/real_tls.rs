@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use etcd_rpc::{Access, Fault, Member, Tls, TlsFault, Verify};
 use tempfile::TempDir;
-use testkit::{Authority, Etcd, Port, Version};
+use testkit::{Authority, Etcd, Port, Version, until_told};
 
 /// A server with one listener without TLS, by which it is started, and one with.
 struct Secured {
@@ -99,12 +99,11 @@ async fn certificates_are_read_again_when_they_change() {
 
 /// What is the matter once the old connection is known to be gone: a call that was on its way fails by that.
 async fn settled_fault(member: &Member) -> Fault {
-    loop {
-        match fault_of(member).await {
-            Fault::Unreachable { .. } => {}
-            fault => return fault,
-        }
-    }
+    until_told("it is known what is the matter", async || match fault_of(member).await {
+        unreachable @ Fault::Unreachable { .. } => Err(unreachable),
+        fault => Ok(fault),
+    })
+    .await
 }
 
 #[tokio::test]

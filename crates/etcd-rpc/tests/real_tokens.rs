@@ -6,7 +6,7 @@ use std::fs;
 use std::time::Duration;
 
 use etcd_rpc::{Access, Login, Member, PutRequest};
-use testkit::{Etcd, Version};
+use testkit::{Etcd, Version, in_time};
 use tokio::time::{Instant, sleep};
 
 /// No token here is good for so long.
@@ -61,9 +61,9 @@ async fn a_simple_token_that_nobody_used_for_long_is_got_anew() {
         // The watch goes on, and the token with which it was opened is used by nobody.
         until_forgotten(&etcd, 3).await;
         put(&root, "b").await;
-        let mut seen = watch.next().await.unwrap().events;
+        let mut seen = in_time("the next change", watch.next()).await.unwrap().events;
         while seen.len() < 2 {
-            seen.extend(watch.next().await.unwrap().events);
+            seen.extend(in_time("the next change", watch.next()).await.unwrap().events);
         }
         assert_eq!(seen.iter().map(|event| event.key().as_ref()).collect::<Vec<_>>(), [b"a", b"b"], "{version}");
     }

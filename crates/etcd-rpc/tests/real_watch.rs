@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
 
 use etcd_rpc::{Access, Event, Fault, Member, Watch};
-use testkit::{Client, ClusterPlan, Etcd, Op, Txn, Version};
+use testkit::{Client, ClusterPlan, Etcd, Op, Txn, Version, in_time, until_told};
 
 async fn with_each_version(test: impl AsyncFn(Version, Etcd, Member)) {
     for version in Version::ALL {
@@ -18,7 +18,7 @@ async fn with_each_version(test: impl AsyncFn(Version, Etcd, Member)) {
 async fn until(watch: &mut Watch, revision: i64) -> (Vec<Event>, usize) {
     let (mut events, mut fragments) = (Vec::new(), 0);
     loop {
-        let seen = watch.next().await.unwrap();
+        let seen = in_time("the next change", watch.next()).await.unwrap();
         fragments += usize::from(seen.is_fragment);
         events.extend(seen.events);
         if !seen.is_fragment && events.last().is_some_and(|event| event.revision() >= revision) {
@@ -72,7 +72,7 @@ async fn a_watch_says_how_far_it_is() {
         until(&mut watch, revision).await;
         let ask = watch.ask_progress();
         ask.now();
-        let progress = watch.next().await.unwrap();
+        let progress = in_time("how far it is", watch.next()).await.unwrap();
         assert!(progress.is_progress(), "{version}: {progress:?}");
         assert_eq!(progress.header.revision, revision, "{version}");
         assert_eq!(progress.header.cluster_id, truth.status().unwrap().cluster_id, "{version}");
@@ -92,7 +92,7 @@ async fn what_was_compacted_cannot_be_watched() {
         let overtaken = match overtaken {
             Err(fault) => fault,
             // The watch is acknowledged before it is looked at.
-            Ok(()) => member.watch(3).await.unwrap().next().await.unwrap_err().fault,
+            Ok(()) => in_time("it is told", member.watch(3).await.unwrap().next()).await.unwrap_err().fault,
         };
         assert_eq!(overtaken, Fault::Compacted { compact_revision: Some(7) }, "{version}");
         let mut watch = member.watch(7).await.unwrap();
@@ -106,22 +106,21 @@ async fn a_server_that_ends_ends_the_watch() {
     with_each_version(async |version, etcd, member| {
         let mut watch = member.watch(0).await.unwrap();
         let stopped = etcd.kill();
-        let fault = watch.next().await.unwrap_err().fault;
+        let fault = in_time("the watch ends", watch.next()).await.unwrap_err().fault;
         assert!(matches!(fault, Fault::Unreachable { .. }), "{version} {fault:?}");
         // The same member is reached again when it is back.
         let etcd = stopped.start();
-        let mut watch = loop {
-            match member.watch(0).await {
-                Ok(watch) => break watch,
-                Err(error) => assert!(error.is_transient(), "{version} {error:?}"),
-            }
-        };
+        let mut watch = until_told("it is watched again", async || {
+            let watch = member.watch(0).await;
+            watch.inspect_err(|error| assert!(error.is_transient(), "{version} {error:?}"))
+        })
+        .await;
         let revision = etcd.client().put("a", "1").unwrap();
         until(&mut watch, revision).await;
 
         // A server that is told to stop says so itself.
         etcd.stop();
-        let error = watch.next().await.unwrap_err();
+        let error = in_time("the watch ends", watch.next()).await.unwrap_err();
         assert!(error.is_transient(), "{version} {error:?}");
     })
     .await;
@@ -138,7 +137,8 @@ async fn a_member_that_lost_its_leader_ends_the_watch() {
         let member = Member::new(left.client_url().parse().unwrap(), &Access::default());
         let mut watch = member.watch(0).await.unwrap();
         drop(cluster);
-        assert_eq!(watch.next().await.unwrap_err().fault, Fault::NoLeader, "{version}");
+        let ended = in_time("the watch ends", watch.next()).await.unwrap_err();
+        assert_eq!(ended.fault, Fault::NoLeader, "{version}");
         let refused = member.watch(0).await.unwrap_err();
         assert_eq!(refused.fault, Fault::NoLeader, "{version}");
     }

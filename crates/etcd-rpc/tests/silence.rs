@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_rpc::{Access, Fault, Member, Watch};
-use testkit::FakeEtcd;
+use testkit::{FakeEtcd, in_time, until_told};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -59,7 +59,7 @@ async fn carry(mut client: TcpStream, mut server: TcpStream, cut: Arc<Notify>) {
 
 async fn until(watch: &mut Watch, revision: i64) {
     loop {
-        let seen = watch.next().await.unwrap();
+        let seen = in_time("the next change", watch.next()).await.unwrap();
         if seen.events.last().is_some_and(|event| event.revision() >= revision) {
             return;
         }
@@ -92,11 +92,10 @@ async fn who_falls_silent_is_noticed_and_what_is_waited_for_ends() {
 
     // On another connection the same member is there, and nothing is missing.
     resume();
-    let mut watch = loop {
-        match member.watch(1).await {
-            Ok(watch) => break watch,
-            Err(error) => assert!(error.is_transient(), "{error:?}"),
-        }
-    };
+    let mut watch = until_told("it is watched again", async || {
+        let watch = member.watch(1).await;
+        watch.inspect_err(|error| assert!(error.is_transient(), "{error:?}"))
+    })
+    .await;
     until(&mut watch, 3).await;
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::time::Duration;
 
 use etcd_rpc::{Access, Deadlines, DeleteRangeRequest, Fault, Login, Member, PutRequest, Word};
-use testkit::FakeEtcd;
+use testkit::{FakeEtcd, in_time, until_told};
 
 const SHORT: Duration = Duration::from_millis(200);
 const LONG: Duration = Duration::from_secs(60);
@@ -71,6 +71,18 @@ async fn a_token_that_has_run_out_is_got_anew_whatever_is_asked() {
     assert_eq!((etcd.refused_tokens(), etcd.logins()), (count, 1 + count));
 }
 
+/// Whoever looks before there are users, and asks what most servers tell anybody, has nothing else that would make it log in.
+#[tokio::test]
+async fn where_users_are_asked_for_from_now_on_whoever_asks_openly_logs_in() {
+    let etcd = FakeEtcd::start(1);
+    let root = root(&etcd, Deadlines::default());
+    assert!(root.get("a").await.unwrap().is_none());
+    etcd.ask_for_users();
+    root.status().await.unwrap();
+    assert_eq!(root.members(Word::Own).await.unwrap().members.len(), 1);
+    assert!(root.get("a").await.unwrap().is_none());
+}
+
 /// Who rotates passwords changes the file and etcd, and nobody starts again for it.
 #[tokio::test]
 async fn a_password_is_read_again_whenever_somebody_logs_in() {
@@ -120,7 +132,8 @@ async fn a_watch_that_is_open_outlives_the_token_that_it_was_opened_with() {
     let mut watch = root.watch(0).await.unwrap();
     etcd.forget_tokens();
     let revision = etcd.put("a", "1");
-    assert_eq!(watch.next().await.unwrap().events[0].revision(), revision);
+    let seen = in_time("the change", watch.next()).await.unwrap();
+    assert_eq!(seen.events[0].revision(), revision);
 }
 
 /// Who answers there may have been restored meanwhile, and would hold whoever shows it a token of before.
@@ -129,12 +142,14 @@ async fn a_token_is_shown_on_the_connection_on_which_it_was_got_and_on_no_other(
     let (mut etcd, root) = with_users().await;
     etcd.stop(0);
     // Until it is known that the connection is gone.
-    while root.get("a").await.is_ok() {}
+    until_told("it is known", async || root.get("a").await.map_or(Ok(()), Err)).await;
     etcd.forget_tokens();
     etcd.serve(0);
-    while let Err(error) = root.get("a").await {
-        assert!(error.is_transient(), "{error:?}");
-    }
+    until_told("it is there again", async || {
+        let found = root.get("a").await;
+        found.inspect_err(|error| assert!(error.is_transient(), "{error:?}"))
+    })
+    .await;
     assert_eq!((etcd.refused_tokens(), etcd.logins()), (0, 2));
 }
 

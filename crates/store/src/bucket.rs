@@ -10,6 +10,7 @@
 //! | put if unchanged | `If-Match: <etag>` | `x-goog-if-generation-match: <generation>` |
 //! | completion with a condition | the same | the store has none: it is looked up just before |
 //! | labels are | tags | metadata |
+//! | what is written comes with | its digest | nothing |
 //! | what keeps an object is told by | headers | the JSON interface |
 //!
 //! Requests are made and signed here, so that every header can be sent and every answer be read in full: conditions at
@@ -17,6 +18,7 @@
 //! knows how to delete many in one, those that do differ in what they want for it, and none charges for them.
 
 mod answers;
+mod checksum;
 mod dialect;
 mod holds;
 mod retention;
@@ -41,6 +43,7 @@ use crate::memory::{clip, past_end};
 use crate::object::{Info, Listing, Page, Put, Retention, Tag, When};
 use crate::store::{Abilities, Part, Store, Upload};
 use crate::xml::Element;
+pub(crate) use checksum::Checksum;
 pub(crate) use dialect::Dialect;
 
 /// So many deletions are under way at once.
@@ -89,8 +92,8 @@ impl Bucket {
 
     /// Signs a request and sends it to `url`.
     async fn send(&self, url: Url, request: Request<'_>) -> Result<Answer, Fault> {
-        let Request { method, mut headers, body, limit, .. } = request;
-        self.dialect.sign(&method, &url, &mut headers, &body).await?;
+        let Request { method, mut headers, body, sha256, limit, .. } = request;
+        self.dialect.sign(&method, &url, &mut headers, &body, sha256).await?;
         self.http.send(method, url, headers, body, limit).await
     }
 
@@ -133,11 +136,9 @@ impl Bucket {
     }
 
     async fn put_object(&self, key: &Key, bytes: Bytes, put: &Put) -> Result<Tag, Fault> {
-        let mut headers = self.headers_of(put)?;
-        if put.retention.is_some() && matches!(self.dialect, Dialect::S3 { .. }) {
-            retention::add_digest(&mut headers, &bytes)?;
-        }
-        let request = Request { headers, body: bytes, ..Request::of(Method::PUT, key) };
+        let headers = self.headers_of(put)?;
+        let mut request = Request { headers, body: bytes, ..Request::of(Method::PUT, key) };
+        checksum::add(self, &mut request)?;
         let answer = self.request(request).await?;
         answers::check(&answer, Some(&put.when))?;
         self.dialect.tag_of(&answer)
@@ -266,6 +267,8 @@ struct Request<'r> {
     query: Vec<(&'r str, &'r str)>,
     headers: HeaderMap,
     body: Bytes,
+    /// That of the body, where it is known before the request is signed.
+    sha256: Option<[u8; 32]>,
     limit: u64,
 }
 
@@ -276,7 +279,7 @@ impl<'r> Request<'r> {
 
     fn of_bucket(method: Method) -> Self {
         let (query, headers, body) = (Vec::new(), HeaderMap::new(), Bytes::new());
-        Self { method, key: None, query, headers, body, limit: MAX_ANSWER_BYTES }
+        Self { method, key: None, query, headers, body, sha256: None, limit: MAX_ANSWER_BYTES }
     }
 }
 

@@ -20,7 +20,7 @@ use base64::prelude::BASE64_STANDARD;
 use md5::{Digest, Md5};
 
 use crate::azure::Azure;
-use crate::bucket::{Bucket, Dialect, SecretHeaders};
+use crate::bucket::{Bucket, Checksum, Dialect, SecretHeaders};
 use crate::credentials::aws::{AwsKeys, of_shared_config};
 use crate::credentials::azure::AzureAccess;
 use crate::credentials::gcp::GcpToken;
@@ -129,7 +129,11 @@ fn s3(place: &Place, settings: &Settings) -> Result<Bucket, Fault> {
         Some(endpoint) if !endpoint.contains("amazonaws.com") => Flavour::Minio,
         _ => Flavour::Aws,
     });
-    let habits = flavour.habits();
+    let mut habits = flavour.habits();
+    if settings.flavour.is_none() && flavour == Flavour::Minio {
+        // It may be anybody's, and some of them refuse what they do not know.
+        habits.checksum = Checksum::Md5;
+    }
     let endpoint = match (endpoint, flavour) {
         (Some(endpoint), _) => endpoint,
         (None, Flavour::Aws) if region.starts_with("cn-") => format!("https://s3.{region}.amazonaws.com.cn"),
@@ -145,7 +149,7 @@ fn s3(place: &Place, settings: &Settings) -> Result<Bucket, Fault> {
     Ok(Bucket {
         http: Http::new(&settings.network)?,
         base: base_of(&endpoint, &place.bucket, path_style)?,
-        dialect: Dialect::S3 { keys: AwsKeys::of(settings, &region)?, region },
+        dialect: Dialect::S3 { keys: AwsKeys::of(settings, &region)?, region, checksum: habits.checksum },
         url: place.url.clone(),
         prefix: place.prefix.clone(),
         abilities: Abilities { retention: habits.retention, ..bucket_abilities(conditional) },

@@ -276,8 +276,9 @@ impl Store for Retrying {
         let key = Key::parse(&upload.key).ok();
         let write = || self.inner.put_part(upload, index, bytes.clone());
         let part = self.until_done("writing a part of", key.as_ref(), bytes.len() as u64, write).await?;
-        // What the object is known by, should nobody know how its completion ended.
-        Ok(Part { digest: Some(Sha256::digest(&bytes).into()), ..part })
+        // What the object is known by, should nobody know how its completion ended. Some stores need it too, and tell it.
+        let digest = part.digest.unwrap_or_else(|| Sha256::digest(&bytes).into());
+        Ok(Part { digest: Some(digest), ..part })
     }
 
     async fn complete(&self, upload: &Upload, parts: &[Part], put: &Put) -> Result<Tag, StoreError> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
+use crate::bucket::Checksum;
 use crate::credentials::{Credentials, Environment};
 use crate::http::Network;
 use crate::secret::Secret;
@@ -66,16 +67,22 @@ pub(crate) struct Habits {
     pub(crate) path_style: bool,
     pub(crate) conditional_puts: bool,
     pub(crate) retention: bool,
+    pub(crate) checksum: Checksum,
 }
 
 impl Flavour {
     /// What is known of it. Where it is not known that conditions are kept, we do not rely on it.
     pub(crate) fn habits(self) -> Habits {
+        use Checksum::{Md5, Sha256};
         match self {
-            Self::Aws => Habits { path_style: false, conditional_puts: true, retention: true },
-            Self::Minio | Self::Ceph => Habits { path_style: true, conditional_puts: true, retention: true },
-            Self::Oss | Self::Obs => Habits { path_style: false, conditional_puts: false, retention: false },
-            Self::Ecs => Habits { path_style: true, conditional_puts: false, retention: true },
+            Self::Aws => Habits { path_style: false, conditional_puts: true, retention: true, checksum: Sha256 },
+            Self::Minio | Self::Ceph => {
+                Habits { path_style: true, conditional_puts: true, retention: true, checksum: Sha256 }
+            }
+            Self::Oss | Self::Obs => {
+                Habits { path_style: false, conditional_puts: false, retention: false, checksum: Md5 }
+            }
+            Self::Ecs => Habits { path_style: true, conditional_puts: false, retention: true, checksum: Md5 },
         }
     }
 

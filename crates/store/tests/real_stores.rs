@@ -10,10 +10,10 @@ use std::sync::{Arc, LazyLock};
 use bytes::Bytes;
 use contract::{filled, scratch};
 use store::{
-    Bag, Credentials, Encryption, Environment, Fault, Key, Listing, Network, Patience, Pieces, Put, Retention, Secret,
-    Settings, Store, Uploader, list_all, open, open_plainly, probe,
+    Bag, Credentials, Encryption, Environment, Fault, Flavour, Key, Listing, Network, Patience, Pieces, Put, Retention,
+    Secret, Settings, Store, Uploader, list_all, open, open_plainly, probe,
 };
-use testkit::stores::{Azurite, CustomerKeys, FakeGcs, ImmutableBlobs, Moto, Proxy, S3sFs, Toxic};
+use testkit::stores::{Azurite, CustomerKeys, DefaultRetention, FakeGcs, ImmutableBlobs, Moto, Proxy, S3sFs, Toxic};
 
 /// All end with this process.
 static MOTO: LazyLock<Moto> = LazyLock::new(|| {
@@ -22,6 +22,7 @@ static MOTO: LazyLock<Moto> = LazyLock::new(|| {
     moto.bucket_with_lock("locked");
     moto
 });
+static WITH_DEFAULT: LazyLock<DefaultRetention> = LazyLock::new(|| DefaultRetention::before_url(&MOTO.url()));
 static S3S_FS: LazyLock<S3sFs> = LazyLock::new(|| {
     let server = S3sFs::start();
     server.bucket("contract");
@@ -60,6 +61,24 @@ mod moto {
 
 mod moto_with_lock {
     crate::contract!(crate::at_moto_with_lock: what_is_retained_stays);
+}
+
+/// Nothing is taken there without its digest: that of the signature where whose server it is was said, and else that which all
+/// of them know.
+mod default_retention {
+    crate::contract!(crate::at_default_retention:
+        what_is_put_is_read_back, an_empty_object_is_an_object, a_put_replaces, only_one_of_many_is_first,
+        a_stale_tag_replaces_nothing, metadata_comes_back, parts_come_in_any_order, an_upload_is_gone_on_with_by_another,
+        nothing_shows_before_it_is_complete,
+    );
+}
+
+mod default_retention_at_whoever_it_is {
+    crate::contract!(crate::at_default_retention_of_whoever_it_is:
+        what_is_put_is_read_back, an_empty_object_is_an_object, a_put_replaces, only_one_of_many_is_first,
+        a_stale_tag_replaces_nothing, metadata_comes_back, parts_come_in_any_order, an_upload_is_gone_on_with_by_another,
+        nothing_shows_before_it_is_complete,
+    );
 }
 
 /// It keeps objects as files, conditions only as long as nobody else writes, and cannot list uploads.
@@ -113,8 +132,25 @@ async fn at_moto_with_lock() -> Arc<dyn Store> {
     open_plainly("s3://locked", &moto_settings()).unwrap()
 }
 
+fn default_retention_settings(url: String, flavour: Option<Flavour>) -> Settings {
+    let settings = s3_settings(url, Moto::ACCESS_KEY, Moto::SECRET_KEY);
+    Settings { flavour, path_style: Some(true), conditional_puts: Some(true), ..settings }
+}
+
+async fn at_default_retention() -> Arc<dyn Store> {
+    let settings = default_retention_settings(WITH_DEFAULT.url(), Some(Flavour::Aws));
+    lesser(open_plainly("s3://contract/some/where", &settings).unwrap(), true)
+}
+
+async fn at_default_retention_of_whoever_it_is() -> Arc<dyn Store> {
+    let settings = default_retention_settings(WITH_DEFAULT.url(), None);
+    lesser(open_plainly("s3://contract/some/where", &settings).unwrap(), true)
+}
+
 async fn at_s3s_fs() -> Arc<dyn Store> {
+    // It looks whether the digests that it is sent are right.
     let settings = s3_settings(S3S_FS.url(), S3sFs::ACCESS_KEY, S3sFs::SECRET_KEY);
+    let settings = Settings { flavour: Some(Flavour::Minio), ..settings };
     lesser(open_plainly("s3://contract", &settings).unwrap(), false)
 }
 
@@ -337,6 +373,49 @@ async fn put_two(store: &dyn Store) -> [Key; 2] {
     let part = store.put_part(&upload, 0, "kept in parts".into()).await.unwrap();
     store.complete(&upload, &[part], &Put::default()).await.unwrap();
     keys
+}
+
+/// In one piece and in parts, and when what keeps an object is changed.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_server_is_sent_the_digest_that_it_knows() {
+    let (sha256, md5) = ("x-amz-checksum-sha256", "content-md5");
+    let server = DefaultRetention::before_url(&MOTO.url());
+    for (flavour, expected) in [
+        (None, md5),
+        (Some(Flavour::Aws), sha256),
+        (Some(Flavour::Minio), sha256),
+        (Some(Flavour::Ceph), sha256),
+        (Some(Flavour::Oss), md5),
+        (Some(Flavour::Obs), md5),
+        (Some(Flavour::Ecs), md5),
+    ] {
+        let store = open_plainly("s3://locked", &default_retention_settings(server.url(), flavour)).unwrap();
+        let [whole, parts] = put_two(&*store).await;
+        assert_eq!(server.take(), [expected, expected], "{flavour:?}");
+        for key in [&whole, &parts] {
+            assert_eq!(store.get(key, 0..4).await.unwrap(), "kept");
+        }
+        if store.abilities().retention {
+            let kept = Retention { until: None, legal_hold: true };
+            store.retain(&whole, kept).await.unwrap();
+            assert_eq!(store.retention(&whole).await.unwrap(), Some(kept));
+            store.retain(&whole, Retention::default()).await.unwrap();
+        }
+    }
+}
+
+/// Of the digests that are sent, moto says itself whether one is there.
+#[tokio::test]
+async fn what_nobody_asks_to_be_kept_is_taken_by_a_bucket_that_does_so_by_itself() {
+    MOTO.bucket_with_default_retention("default");
+    let without = MOTO.ask("PUT", "/default/without", &[], b"x");
+    assert_eq!(without.status, 400, "{}", without.text());
+    for flavour in [None, Some(Flavour::Aws)] {
+        let store = open_plainly("s3://default", &default_retention_settings(MOTO.url(), flavour)).unwrap();
+        for key in put_two(&*store).await {
+            assert_eq!(store.get(&key, 0..4).await.unwrap(), "kept");
+        }
+    }
 }
 
 /// The server tells how it keeps them.

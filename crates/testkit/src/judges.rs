@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use crate::servers::{self, Version};
+use crate::waiting::Ends;
 
 /// What `snapshot status` says about a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,7 +104,7 @@ fn etcdutl(version: Version) -> Command {
 fn run(command: &mut Command) -> Result<String, String> {
     let output = command
         .stdin(Stdio::null())
-        .output()
+        .output_in_time()
         .unwrap_or_else(|error| panic!("cannot run {:?}: {error}", command.get_program()));
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     if output.status.success() {

@@ -19,6 +19,7 @@
 //! | [`counts`] | what tests counted, kept for whoever runs all of them |
 //! | [`outcomes`] | what comes of many cases, held against a file |
 //! | [`browser`] | a real Chromium, driven by a script |
+//! | [`waiting`] | what has to come, and programs that have to end |
 //!
 //! Everything here panics when the test bed is broken (a server that is not installed, a
 //! fixture that is missing); what the servers answer comes back as a `Result`.
@@ -45,6 +46,7 @@ pub mod power_cut;
 pub mod servers;
 pub mod small_disk;
 pub mod stores;
+pub mod waiting;
 
 pub use certificates::{Authority, Certified};
 pub use client::{Client, ClientError, Compare, Op, Txn};
@@ -59,3 +61,4 @@ pub use outcomes::Outcomes;
 pub use ports::{MemberPorts, Port};
 pub use servers::Version;
 pub use small_disk::on_a_small_disk;
+pub use waiting::{Ends, PATIENCE, ended_within, in_time, until, until_told};

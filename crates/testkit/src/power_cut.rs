@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use crate::servers;
+use crate::waiting::Ends;
 
 /// Everything that changes files, or makes changes last. Some of it not every architecture has.
 const CALLS: &str = "trace=fsync,fdatasync,openat,write,writev,pwrite64,pwritev,pwritev2,copy_file_range,fallocate,\
@@ -32,7 +33,7 @@ pub struct Traced {
 /// for it.
 pub fn traced(program: &str, args: &[impl AsRef<OsStr>], folder: &Path) -> (Output, Traced) {
     let trace = tempfile::NamedTempFile::with_prefix("strace-").unwrap();
-    let output = strace(trace.path()).arg(program).args(args).stdin(Stdio::null()).output().unwrap();
+    let output = strace(trace.path()).arg(program).args(args).stdin(Stdio::null()).output_in_time().unwrap();
     let traced = Traced::read(trace.path(), folder, &String::from_utf8_lossy(&output.stderr));
     (output, traced)
 }

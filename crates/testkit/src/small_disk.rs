@@ -3,9 +3,14 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
+
+use crate::waiting::ended_within;
 
 /// Where the disk is mounted, in the process that has it.
 const MOUNTED: &str = "REFLOAT_TEST_MOUNTED";
+/// How long a test may take that is run again: each of its waits is shorter.
+const ENDS_WITHIN: Duration = Duration::from_secs(600);
 /// What is beside that once somebody has got the disk.
 const GOT: &str = "got";
 
@@ -25,13 +30,14 @@ pub fn on_a_small_disk(test: &str, mebibytes: u32) -> Option<PathBuf> {
     let disk = place.path().join("disk");
     fs::create_dir(&disk).unwrap();
     let mount = format!("mount -t tmpfs -o size={mebibytes}m refloat \"${MOUNTED}\" && exec \"$0\" --exact \"$1\"");
-    let status = Command::new("unshare")
+    let mut unshare = Command::new("unshare")
         .args(["--user", "--map-root-user", "--mount", "sh", "-c", &mount])
         .arg(std::env::current_exe().unwrap())
         .arg(test)
         .env(MOUNTED, &disk)
-        .status()
+        .spawn()
         .expect("unshare, of util-linux, is there: apt-get install util-linux");
+    let Some(status) = ended_within(&mut unshare, ENDS_WITHIN) else { panic!("{test} does not end") };
     assert!(status.success(), "{test}, run on a disk of its own: {status} (are user namespaces allowed?)");
     assert!(
         place.path().join(GOT).exists(),

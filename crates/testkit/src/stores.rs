@@ -14,6 +14,7 @@
 //! | [`Identities`] | what issues credentials to workloads and machines: AWS's services, Azure's, Google's, Keycloak and the like | ours, a thread |
 //! | [`ImmutableBlobs`] | Azure Blob as the server behind it, with immutability policies and legal holds | ours, a thread |
 //! | [`CustomerKeys`] | S3 as the server behind it, with encryption by keys of customers | ours, a thread |
+//! | [`DefaultRetention`] | S3 as the server behind it, for a bucket that keeps objects by default: it takes none without its digest | ours, a thread |
 //!
 //! Each answers when `start` returns, and is gone with all it held when it is dropped. A start that fails panics with
 //! what the server printed.
@@ -22,6 +23,7 @@ mod answers;
 mod azurite;
 mod behind;
 mod customer_keys;
+mod default_retention;
 mod fake_gcs;
 mod fake_vault;
 mod identities;
@@ -40,6 +42,7 @@ use std::net::SocketAddr;
 pub use answers::HttpAnswer;
 pub use azurite::Azurite;
 pub use customer_keys::CustomerKeys;
+pub use default_retention::DefaultRetention;
 pub use fake_gcs::{FakeGcs, Scripted};
 pub use fake_vault::FakeVault;
 pub use identities::Identities;

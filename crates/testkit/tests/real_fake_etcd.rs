@@ -9,7 +9,7 @@ use etcd_rpc::proto::etcdserverpb::request_op::Request as Op;
 use etcd_rpc::{Access, EVERYTHING, Event, Fault, Member, RangeRequest};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use testkit::{FakeEtcd, Version};
+use testkit::{FakeEtcd, Version, in_time, until_told};
 
 const OPERATIONS: usize = 300;
 
@@ -110,7 +110,8 @@ async fn hash(member: &Member, revision: i64) -> (u32, i64) {
 async fn from_two(member: &Member) -> String {
     match member.watch(2).await {
         Ok(mut watch) => {
-            format!("{:?}", watch.next().await.map(|seen| seen.events.len() > 1).map_err(|error| error.fault))
+            let seen = in_time("the next change", watch.next()).await;
+            format!("{:?}", seen.map(|seen| seen.events.len() > 1).map_err(|error| error.fault))
         }
         Err(error) => format!("{:?}", Err::<bool, _>(error.fault)),
     }
@@ -119,7 +120,7 @@ async fn from_two(member: &Member) -> String {
 async fn events_up_to(watch: &mut etcd_rpc::Watch, revision: i64) -> Vec<Event> {
     let mut events: Vec<Event> = Vec::new();
     while events.last().is_none_or(|event| event.revision() < revision) {
-        events.extend(watch.next().await.unwrap().events);
+        events.extend(in_time("the next change", watch.next()).await.unwrap().events);
     }
     events
 }
@@ -139,7 +140,7 @@ async fn watches_go_wrong_as_the_script_says() {
         script.fragment_events = 2;
     });
     let mut watch = member.watch(2).await.unwrap();
-    let first = watch.next().await.unwrap();
+    let first = in_time("the next change", watch.next()).await.unwrap();
     assert!(first.is_fragment);
     assert_eq!(revisions(first.events), [2, 4]);
     assert_eq!(revisions(events_up_to(&mut watch, 7).await), [5, 5, 6, 7]);
@@ -152,17 +153,13 @@ async fn watches_go_wrong_as_the_script_says() {
     fake.script(0, |script| *script = testkit::Script::default());
     assert_eq!(revisions(events_up_to(&mut watch, silent).await), [silent]);
     watch.ask_progress().now();
-    let progress = watch.next().await.unwrap();
+    let progress = in_time("the next change", watch.next()).await.unwrap();
     assert!(progress.is_progress() && progress.header.revision == silent);
 
     fake.drop_connections(0);
-    let gone = watch.next().await.unwrap_err().fault;
+    let gone = in_time("the next change", watch.next()).await.unwrap_err().fault;
     assert!(matches!(gone, Fault::Unreachable { .. }), "{gone:?}");
-    let mut watch = loop {
-        if let Ok(watch) = member.watch(silent + 1).await {
-            break watch;
-        }
-    };
+    let mut watch = until_told("it is watched again", async || member.watch(silent + 1).await).await;
 
     // Compaction overtakes a watch that stalls.
     fake.script(0, |script| script.stalls_watches = true);
@@ -170,12 +167,12 @@ async fn watches_go_wrong_as_the_script_says() {
     let last = fake.put("a", "2");
     fake.compact(last);
     fake.script(0, |script| script.stalls_watches = false);
-    let overtaken = watch.next().await.unwrap_err().fault;
+    let overtaken = in_time("the next change", watch.next()).await.unwrap_err().fault;
     assert_eq!(overtaken, Fault::Compacted { compact_revision: Some(last) });
 
     let mut watch = member.watch(0).await.unwrap();
     fake.script(0, |script| script.has_no_leader = true);
-    assert_eq!(watch.next().await.unwrap_err().fault, Fault::NoLeader);
+    assert_eq!(in_time("the next change", watch.next()).await.unwrap_err().fault, Fault::NoLeader);
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use testkit::stores::{
     Azurite, CustomerKeys, FakeGcs, FakeVault, HttpAnswer, Moto, Passed, Proxy, S3sFs, Scripted, Swift, Toxic,
 };
+use testkit::until;
 
 #[test]
 fn moto_has_buckets_and_keys() {
@@ -189,9 +190,7 @@ fn a_toxic_network_is_late_and_breaks() {
     // A connection that is there is cut, and a new one is not served.
     let mut open = TcpStream::connect(toxic.address()).unwrap();
     open.write_all(b"GET / HTTP/1.1\r\n").unwrap();
-    while toxic.connections() < 4 {
-        std::thread::yield_now();
-    }
+    until("it is connected", || if toxic.connections() < 4 { Err(toxic.connections()) } else { Ok(()) });
     toxic.closed(true);
     assert!(matches!(open.read(&mut [0; 10]), Ok(0) | Err(_)));
     assert!(ask().is_err());

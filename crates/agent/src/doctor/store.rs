@@ -79,7 +79,7 @@ fn of_trial(place: &str, tried: &Tried) -> Finding {
             "whoever gets hold of the credentials can delete the archive: turn object lock or versioning on, or copy it \
              elsewhere with `refloat copy`",
         ),
-        (Fault::Retained { .. }, _) => check.advice(
+        (Fault::Retained { .. }, Trial::Delete) => check.advice(
             format!("the place keeps every object: {seen}"),
             "`refloat prune` deletes what is due when that time is over",
         ),
@@ -88,6 +88,16 @@ fn of_trial(place: &str, tried: &Tried) -> Finding {
             format!("uploads that were broken off stay there and cost: allow {}", permission(place, Trial::GiveUp)),
         ),
         (Fault::Forbidden(_), trial) => check.broken(seen, format!("allow {}", permission(place, trial))),
+        (Fault::Retained { .. }, _) => check.broken(
+            format!("the place does not let objects be written again: {seen}"),
+            "whoever writes an archive says so in an object that is replaced again and again: let the place keep versions, or \
+             single objects, and not all that is in it",
+        ),
+        (Fault::Invalid(_), _) if place.starts_with("s3:") => check.broken(
+            seen,
+            "--flavour says whose S3 it is, and with it which checksums it knows; if that is right, look at what the server \
+             logs",
+        ),
         (Fault::Unable(_), Trial::PutIfAbsent | Trial::PutIfUnchanged) => check.broken(
             seen,
             "this server ignores conditions of puts, so that two writers cannot be kept apart: upgrade it, or use a folder, S3, \
@@ -176,6 +186,10 @@ mod tests {
             (Trial::GiveUp, forbidden(), "give-up warning", "s3:AbortMultipartUpload"),
             (Trial::Retain, Err(Fault::Invalid("no lock".into())), "retain advice", "object lock"),
             (Trial::Delete, Err(Fault::Retained { until: None }), "delete advice", "refloat prune"),
+            (Trial::Put, Err(Fault::Retained { until: None }), "put broken", "let the place keep versions"),
+            (Trial::PutIfUnchanged, Err(Fault::Retained { until: None }), "put-if-unchanged broken", "is replaced"),
+            (Trial::Put, Err(Fault::Invalid("Content-MD5 is required".into())), "put broken", "--flavour"),
+            (Trial::Upload, Err(Fault::Invalid("Unsupported header".into())), "upload broken", "--flavour"),
             (Trial::Put, Err(Fault::Full), "put broken", "make room there"),
         ] {
             let findings = judge(&seen(vec![tried(Trial::Head, Ok(())), tried(trial, result)]));

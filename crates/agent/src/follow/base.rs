@@ -24,7 +24,7 @@ use etcd_data::{Database, Revision};
 use futures::TryStreamExt;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::follow::live::{Live, Trouble};
+use crate::follow::live::{Auth, Live, Trouble};
 use crate::home::{Home, blocking};
 
 /// A full that is in the archive.
@@ -36,6 +36,8 @@ pub struct Base {
     pub changes: Vec<TailRecord>,
     /// What it tells of the cluster.
     pub closing: Closing,
+    /// The users and roles that it has.
+    pub auth: Option<Auth>,
 }
 
 /// A full could not be taken.
@@ -68,6 +70,14 @@ impl BaseError {
             Self::Archive(error) => error.kind(),
             Self::Scratch(error) => kind_of(error),
             Self::Unsound { .. } => etcd_data::Kind::Corrupt,
+        }
+    }
+
+    /// What a person can do, where etcd refuses and waiting does not help.
+    pub(crate) fn remedy(&self) -> Option<&str> {
+        match self {
+            Self::Live(trouble) => trouble.remedy(),
+            Self::Archive(_) | Self::Scratch(_) | Self::Unsound { .. } => None,
         }
     }
 }
@@ -121,7 +131,7 @@ impl BasePlan {
                 Ok::<_, etcd_data::Error>(ControlFlow::Continue(()))
             });
             seen.map_err(|error| plan.unsound(error))?;
-            Ok(Base { revision, changes, closing })
+            Ok(Base { revision, changes, closing, auth: Auth::of(database.tables()) })
         })
         .await
     }

@@ -13,7 +13,8 @@ use futures::stream::BoxStream;
 use futures::{StreamExt, future, stream};
 use tokio::time::{Instant, timeout};
 
-use crate::follow::live::{Change, Live, MemberAnswer, MemberSight, PutChange, Seen, Sight, Trouble, Watching};
+use crate::doctor::remedy::remedy;
+use crate::follow::live::{Auth, Change, Live, MemberAnswer, MemberSight, PutChange, Seen, Sight, Trouble, Watching};
 
 /// A cluster that is found at some endpoints.
 pub struct Etcd {
@@ -33,7 +34,15 @@ struct Known {
 }
 
 /// Who was asked, and what it says of itself, or why it says nothing.
-type Answer = (Member, Result<Status, String>);
+type Answer = (Member, Result<Status, Silence>);
+
+/// Why a member says nothing of itself.
+#[derive(Debug, Clone)]
+struct Silence {
+    why: String,
+    /// What a person can do, where waiting does not help.
+    remedy: Option<String>,
+}
 
 /// How long a member may take to say how it is.
 const LOOK: Duration = Duration::from_secs(3);
@@ -84,8 +93,8 @@ impl Etcd {
 
     async fn ask(&self, member: Member) -> Answer {
         let status = timeout(LOOK, member.status()).await;
-        let status = status.map_err(|_| format!("it did not answer within {} s", LOOK.as_secs()));
-        let mut status = status.and_then(|status| status.map_err(|error| error.fault.to_string()));
+        let status = status.map_err(|_| Silence::passing(format!("it did not answer within {} s", LOOK.as_secs())));
+        let mut status = status.and_then(|status| status.map_err(|error| Silence::by(&error.fault)));
         if let Ok(status) = &mut status
             && status.quota_bytes.is_none()
         {
@@ -121,7 +130,7 @@ impl Etcd {
         for (id, (member, status)) in future::join_all(rest).await {
             let itself = |status: Status| match status.header.member_id == id {
                 true => Ok(status),
-                false => Err(format!("{} answers as another member", member.endpoint())),
+                false => Err(Silence::passing(format!("{} answers as another member", member.endpoint()))),
             };
             answers.insert(id, (member.clone(), status.and_then(itself)));
         }
@@ -249,9 +258,9 @@ impl Live for Etcd {
         }
     }
 
-    async fn auth_revision(&self, id: u64) -> Result<Option<u64>, Trouble> {
+    async fn auth(&self, id: u64) -> Result<Option<Auth>, Trouble> {
         match self.require(id)?.auth_status().await {
-            Ok(status) => Ok(Some(status.revision)),
+            Ok(status) => Ok(Some(Auth { revision: status.revision, is_enabled: status.is_enabled })),
             // Versions that do not tell, and users who may not ask.
             Err(RpcError { fault: Fault::Unsupported | Fault::Denied, .. }) => Ok(None),
             Err(error) => Err(trouble(error)),
@@ -259,21 +268,37 @@ impl Live for Etcd {
     }
 }
 
-/// Who is a member, by the first of those who were `asked` that can tell.
+/// Who is a member, by the first of those who were `asked` that can tell. Where none can and one refuses, that is what is in the way:
+/// it is there, and waiting does not help.
 async fn listed_by(asked: &[Answer]) -> Result<etcd_rpc::Members, Trouble> {
-    let mut troubles = Vec::new();
+    let (mut told, mut remedies) = (Vec::new(), Vec::new());
     for (member, status) in asked {
-        let place = member.endpoint();
-        match status {
+        let silence = match status {
             Ok(_) => match timeout(LOOK, list(member)).await {
                 Ok(Ok(members)) => return Ok(members),
-                Ok(Err(error)) => troubles.push(error.to_string()),
-                Err(_) => troubles.push(format!("{place}: it did not list its members in time")),
+                Ok(Err(error)) => Silence::by(&error.fault),
+                Err(_) => Silence::passing("it did not list its members in time".into()),
             },
-            Err(why) => troubles.push(format!("{place}: {why}")),
-        }
+            Err(silence) => silence.clone(),
+        };
+        told.push(format!("{}: {}", member.endpoint(), silence.why));
+        remedies.extend(silence.remedy);
     }
-    Err(Trouble::Away { place: "the cluster".into(), why: troubles.join("; ") })
+    let (place, why) = ("the cluster".into(), told.join("; "));
+    Err(match remedies.into_iter().next() {
+        Some(remedy) => Trouble::Refused { place, why, remedy },
+        None => Trouble::Away { place, why },
+    })
+}
+
+impl Silence {
+    fn by(fault: &Fault) -> Self {
+        Self { why: fault.to_string(), remedy: (!fault.is_transient()).then(|| remedy(fault)) }
+    }
+
+    fn passing(why: String) -> Self {
+        Self { why, remedy: None }
+    }
 }
 
 /// The members by the word of a majority, or else by that of the one who is asked: a cluster without quorum has members
@@ -293,7 +318,7 @@ fn sight(member: ListedMember, answered: Option<Answer>) -> MemberSight {
         client_urls: member.client_urls,
         peer_urls: member.peer_urls,
         is_learner: member.is_learner,
-        answer: answered.map_or_else(silent, |(_, status)| status.map(answer)),
+        answer: answered.map_or_else(silent, |(_, status)| status.map(answer).map_err(|silence| silence.why)),
     }
 }
 
@@ -358,7 +383,7 @@ fn trouble(error: RpcError) -> Trouble {
     let (place, why) = (error.endpoint.to_string(), format!("{}: {}", error.action, error.fault));
     match error.fault.is_transient() {
         true => Trouble::Away { place, why },
-        false => Trouble::Refused { place, why },
+        false => Trouble::Refused { place, why, remedy: remedy(&error.fault) },
     }
 }
 
@@ -395,73 +420,4 @@ fn numbers(version: &str) -> [u64; 3] {
 }
 
 #[cfg(test)]
-mod tests {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpListener;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn whoever_is_a_member_no_more_is_forgotten() {
-        let fake = testkit::FakeEtcd::start(2);
-        let etcd = Etcd::at(vec![fake.url(0).parse().unwrap()], Access::default());
-        let (stays, goes) = (fake.id(0), fake.id(1));
-        assert_eq!(etcd.look().await.unwrap().members.len(), 2);
-        assert_eq!((etcd.member(stays).is_some(), etcd.member(goes).is_some()), (true, true));
-        etcd.member(stays).unwrap().remove(goes).await.unwrap();
-        assert_eq!(etcd.look().await.unwrap().members.len(), 1);
-        assert_eq!((etcd.member(stays).is_some(), etcd.member(goes).is_some()), (true, false));
-        assert_eq!(etcd.known().by_url.len(), 0, "nor is there a connection");
-    }
-
-    /// A member of 3.4 or 3.5 tells it nowhere else.
-    #[tokio::test]
-    async fn a_quota_is_read_of_the_page_of_metrics_once() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let endpoint: Endpoint = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
-        let etcd = Etcd::at(vec![endpoint.clone()], Access::default());
-        let member = etcd.given.first().unwrap();
-        let answering = async {
-            let (mut asking, _) = listener.accept().await.unwrap();
-            let mut asked = [0; 4];
-            asking.read_exact(&mut asked).await.unwrap();
-            let page =
-                "# TYPE etcd_server_quota_backend_bytes gauge\netcd_server_quota_backend_bytes 2.147483648e+09\n";
-            asking.write_all(format!("HTTP/1.0 200 OK\r\n\r\n{page}").as_bytes()).await.unwrap();
-            asking.shutdown().await.unwrap();
-            // What was asked is read to its end: closing before that would cut the answer off.
-            asking.read_to_end(&mut Vec::new()).await.unwrap();
-        };
-        let (quota, ()) = tokio::join!(etcd.quota(member, 7), answering);
-        assert_eq!(quota, Some(2 << 30));
-        // Nobody answers any more.
-        drop(listener);
-        assert_eq!(etcd.quota(member, 7).await, Some(2 << 30), "it was kept");
-        assert_eq!(etcd.quota(member, 8).await, None, "another member's is not known");
-        let unlimited = ["etcd_server_quota_backend_bytes 0", "etcd_server_quota_backend_bytes_other 5", ""];
-        assert!(unlimited.into_iter().all(|page| quota_in(page).is_none()));
-    }
-
-    #[test]
-    fn of_the_alarms_that_a_member_tells_its_own_are_its_own() {
-        let errors = ["memberID:7 alarm:NOSPACE ", "memberID:8  alarm:CORRUPT", "etcdserver: no leader"];
-        let of = |member_id| {
-            let header = etcd_rpc::Header { member_id, ..etcd_rpc::Header::default() };
-            let errors = errors.map(str::to_owned).to_vec();
-            let answer = answer(Status { header, errors, ..Status::default() });
-            assert_eq!(answer.errors, ["etcdserver: no leader"]);
-            answer.alarms
-        };
-        assert_eq!((of(7), of(8), of(9)), (vec!["NOSPACE".to_owned()], vec!["CORRUPT".to_owned()], vec![]));
-        for no_alarm in ["", "alarm:NOSPACE", "memberID:x alarm:NOSPACE", "memberID:7"] {
-            assert_eq!(raised(no_alarm), None, "{no_alarm}");
-        }
-    }
-
-    #[test]
-    fn old_versions_are_not_asked_how_far_they_are() {
-        let right = ["3.4.25", "3.4.34", "3.5.8", "3.5.30-rc.1", "3.6.0", "3.7.3"];
-        assert!(right.into_iter().all(tells_progress_right));
-        assert!(!["3.4.23", "3.5.7", "3.3.99", "", "none"].into_iter().any(tells_progress_right));
-    }
-}
+mod tests;

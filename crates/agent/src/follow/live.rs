@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use etcd_data::hash::HashKv;
-use etcd_data::{Kind, LeaseId, Revision};
+use etcd_data::{Kind, LeaseId, Revision, Tables};
 use futures::stream::BoxStream;
 
 /// A live cluster.
@@ -36,8 +36,26 @@ pub trait Live: Send + Sync {
     /// Whether `revision` has not been compacted away.
     async fn has(&self, member: u64, revision: Revision) -> Result<bool, Trouble>;
 
-    /// The revision of users and roles. Nothing if it does not tell.
-    async fn auth_revision(&self, member: u64) -> Result<Option<u64>, Trouble>;
+    /// How far users and roles are. Nothing if it does not tell.
+    async fn auth(&self, member: u64) -> Result<Option<Auth>, Trouble>;
+}
+
+/// How far users and roles are. That users are asked for from now on is no revision of its own, and at one revision they never cease
+/// to be: so what is later is greater.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Auth {
+    /// Their revision.
+    pub revision: u64,
+    /// Whether users are asked for.
+    pub is_enabled: bool,
+}
+
+impl Auth {
+    /// Those that a database has, if it tells.
+    pub fn of(tables: &Tables) -> Option<Self> {
+        let revision = tables.auth_revision().ok().flatten()?;
+        Some(Self { revision, is_enabled: tables.auth_enabled() })
+    }
 }
 
 /// Changes as they come. It ends with an error, or when the member ends it.
@@ -155,10 +173,20 @@ pub enum Trouble {
         place: String,
         /// Why.
         why: String,
+        /// What a person can do.
+        remedy: String,
     },
 }
 
 impl Trouble {
+    /// What a person can do, where waiting does not help.
+    pub fn remedy(&self) -> Option<&str> {
+        match self {
+            Self::Refused { remedy, .. } => Some(remedy),
+            Self::Compacted { .. } | Self::Away { .. } => None,
+        }
+    }
+
     /// What a caller may do about it.
     pub fn kind(&self) -> Kind {
         match self {

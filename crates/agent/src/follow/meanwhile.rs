@@ -35,6 +35,7 @@ impl Follower {
             replaces: false,
             right: self.right.clone(),
             wanted: self.wanted.clone(),
+            merged: self.merged.clone(),
             progress: self.progress.meanwhile(),
         }
     }

@@ -45,6 +45,8 @@ pub struct Mark {
 pub struct Trouble {
     /// What.
     pub what: String,
+    /// What a person can do, where waiting does not help.
+    pub remedy: Option<String>,
     /// Since when it is told.
     pub since: Timestamp,
 }
@@ -83,9 +85,9 @@ pub struct Standing {
 impl Standing {
     /// Everything that stands in the way now.
     pub fn in_the_way(&self) -> Option<Trouble> {
-        let Trouble { what, since } = self.trouble.clone()?;
+        let trouble = self.trouble.clone()?;
         let uncaptured = self.uncaptured.as_ref().map(|why| format!("; meanwhile nothing is captured: {why}"));
-        Some(Trouble { what: what + uncaptured.as_deref().unwrap_or_default(), since })
+        Some(Trouble { what: trouble.what + uncaptured.as_deref().unwrap_or_default(), ..trouble })
     }
 }
 
@@ -166,15 +168,19 @@ impl Progress {
         taken
     }
 
-    /// Something went wrong, and stands in the way.
-    pub(crate) fn failed(&self, kind: Kind, what: String) {
+    /// Something went wrong, and stands in the way. Where waiting does not help, a person can do what `remedy` says.
+    pub(crate) fn failed(&self, kind: Kind, what: String, remedy: Option<&str>) {
         self.metrics.capture_failed(kind);
-        self.trouble(what);
+        self.stands_in_the_way(what, remedy);
     }
 
     /// Something stands in the way.
     pub fn trouble(&self, what: impl Into<String>) {
-        let what = what.into();
+        self.stands_in_the_way(what.into(), None);
+    }
+
+    /// The same, with what a person can do where waiting does not help.
+    pub(crate) fn stands_in_the_way(&self, what: String, remedy: Option<&str>) {
         self.told.send_if_modified(|told| {
             if self.whose == Whose::Meanwhile {
                 let is_new = told.uncaptured.as_ref() != Some(&what);
@@ -184,10 +190,11 @@ impl Progress {
                 }
                 return is_new;
             }
-            let is_new = told.trouble.as_ref().is_none_or(|before| before.what != what);
+            let is_it = |before: &Trouble| before.what == what && before.remedy.as_deref() == remedy;
+            let is_new = !told.trouble.as_ref().is_some_and(is_it);
             if is_new {
-                tracing::warn!(what, "trouble with following");
-                told.trouble = Some(Trouble { what, since: Timestamp::now() });
+                tracing::warn!(what, remedy, "trouble with following");
+                told.trouble = Some(Trouble { what, remedy: remedy.map(Into::into), since: Timestamp::now() });
             }
             is_new
         });

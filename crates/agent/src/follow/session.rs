@@ -27,7 +27,7 @@ use crate::follow::base::{BaseError, BasePlan};
 use crate::follow::choose::{Nobody, called, choose};
 use crate::follow::deliver::{Delivered, Undelivered, deliver};
 use crate::follow::line::{Break, Line};
-use crate::follow::live::{Live, Sight, Trouble};
+use crate::follow::live::{Auth, Live, Sight, Trouble};
 use crate::follow::order::{self, Order};
 use crate::follow::progress::{Doing, Mark};
 use crate::follow::resume::{Resume, ResumeError, resume, tells};
@@ -87,6 +87,15 @@ impl SessionError {
         }
     }
 
+    /// What a person can do, where etcd refuses and waiting does not help.
+    pub(crate) fn remedy(&self) -> Option<&str> {
+        match self {
+            Self::Live(trouble) | Self::Resume(ResumeError::Live(trouble)) => trouble.remedy(),
+            Self::Base(error) => error.remedy(),
+            Self::Nobody(_) | Self::Archive(_) | Self::Resume(_) | Self::Broken(_) | Self::Undelivered(_) => None,
+        }
+    }
+
     /// What is waited for.
     pub(crate) fn waits_for(&self) -> Doing {
         match self {
@@ -138,7 +147,9 @@ impl Session {
         let Follower { live, home, progress, .. } = follower;
         progress.does(Doing::Starting);
         follower.spool.settle().await;
-        let mut tip = home.with(|archive, home| archive.tip(&home.scratch)).await?;
+        // One request that fails ends this, and then it is begun anew.
+        let looking = home.recalling();
+        let mut tip = looking.with(|archive, home| archive.tip(&home.scratch)).await?;
         if let Some(end) = &tip {
             forget_what_is_over(follower, end);
             let left = left_over::sort_out(follower, end).await?;
@@ -150,20 +161,20 @@ impl Session {
             }
             if left.is_next || left.is_of_earlier {
                 left_over::deliver_all(follower, epoch).await?;
-                tip = home.with(|archive, home| archive.tip(&home.scratch)).await?;
+                tip = looking.with(|archive, home| archive.tip(&home.scratch)).await?;
             }
         }
         let sight = live.look().await?;
         let member = choose(&sight, None, None)?;
         let now = Timestamp::now();
-        let (parent, why) = match resume(&**live, member, &sight, home, tip, replaces).await? {
+        let (parent, why) = match resume(&**live, member, &sight, &looking, tip, replaces).await? {
             Resume::GoOn(tip) => {
                 let sealed = Mark { revision: tip.revision, seen: tip.seen };
                 return Self::go_on(follower, epoch, *tip, sealed, &sight, member).await;
             }
             Resume::NewLineage { parent, why } => (parent, why),
         };
-        let note = new_lineage(home, parent, why, now).await?;
+        let note = new_lineage(&looking, parent, why, now).await?;
         let lineage = note.lineage.clone();
         follower.spool.forget_last();
         tracing::info!(%lineage, why = note.why, "a chain begins with a full from etcd");
@@ -172,7 +183,7 @@ impl Session {
         let base = progress.full_taken(plan.begin(&note, &**live, home)).await?;
         progress.tell(|told| told.sealed = Some(Mark { revision: base.revision, seen: now }));
         let mut told = Told::by(&base.closing);
-        told.see_full(base.closing.auth_revision);
+        told.see_full(base.auth);
         let last = (base.revision, base.changes);
         Ok(Self::stand(follower, plan, last, None, told, &sight))
     }
@@ -182,8 +193,8 @@ impl Session {
         let Follower { live, home, .. } = follower;
         let tip = left_over::tip(follower).await?;
         let sight = live.look().await.ok()?;
-        let member = choose(&sight, None, None).ok()?;
-        match resume(&**live, member, &sight, home, Some(tip), false).await.ok()? {
+        let (member, looking) = (choose(&sight, None, None).ok()?, home.recalling());
+        match resume(&**live, member, &sight, &looking, Some(tip), false).await.ok()? {
             Resume::GoOn(tip) => Self::go_on(follower, epoch, *tip, sealed, &sight, member).await.ok(),
             Resume::NewLineage { .. } => None,
         }
@@ -199,7 +210,7 @@ impl Session {
         member: u64,
     ) -> Result<Self, SessionError> {
         let mut told = Told::by(&tip.closing);
-        told.see_full(auth_in_full(&follower.home, &tip.lineage, sealed.revision).await?);
+        told.see_full(auth_in_full(&follower.home.recalling(), &tip.lineage, sealed.revision).await?);
         let plan = BasePlan { member, etcd_cluster: sight.cluster, lineage: tip.lineage, epoch };
         follower.progress.tell(|told| told.sealed = Some(sealed));
         Ok(Self::stand(follower, plan, (tip.revision, tip.changes), tip.link, told, sight))
@@ -286,7 +297,7 @@ impl Session {
             self.line.rewind(&mut self.segment);
             self.avoided = Some(self.plan.member);
             broken_in_a_row += 1;
-            follower.progress.failed(error.kind(), in_one_line(&error));
+            follower.progress.failed(error.kind(), in_one_line(&error), error.remedy());
             let is_passing = match &error {
                 SessionError::Live(Trouble::Away { .. }) | SessionError::Nobody(_) => {
                     self.silent_since.get_or_insert_with(Instant::now).elapsed() < LOST_AFTER
@@ -392,14 +403,14 @@ fn forget_what_is_over(follower: &Follower, end: &Tip) {
     }
 }
 
-/// The revision of users and roles in the full that leads to `end` of `lineage`, if that can be read: whoever has nothing but a public
+/// The users and roles of the full that leads to `end` of `lineage`, if that can be read: whoever has nothing but a public
 /// key follows all the same, and so does who finds it damaged. A merged one has those of the full that it was made of,
 /// whatever it tells at its end.
-async fn auth_in_full(home: &Home, lineage: &LineageId, end: Revision) -> Result<Option<u64>, Error> {
+async fn auth_in_full(home: &Home, lineage: &LineageId, end: Revision) -> Result<Option<Auth>, Error> {
     let wanted = Wanted { lineage: Some(lineage.clone()), target: Target::Revision(end) };
     let found = home.with(move |archive, home| {
         let agreed = archive.agree(&wanted, &At::Revision(end), &home.scratch)?;
-        Ok(archive.open_in_place(&agreed)?.database.tables().auth_revision().ok().flatten())
+        Ok(Auth::of(archive.open_in_place(&agreed)?.database.tables()))
     });
     match found.await {
         Err(error) if error.kind() != Kind::Unavailable => {

@@ -7,7 +7,7 @@ use archive::closing::{Anchor, Closing, Compaction, MemberNote};
 use etcd_data::{LeaseId, Revision};
 use tokio::time::timeout;
 
-use crate::follow::live::{Live, Sight, Trouble};
+use crate::follow::live::{Auth, Live, Sight, Trouble};
 use crate::follow::segment::Segment;
 
 /// What is known of the cluster beside its keys.
@@ -15,9 +15,9 @@ use crate::follow::segment::Segment;
 pub struct Told {
     leases: BTreeMap<LeaseId, i64>,
     compacted: Option<Revision>,
-    auth_revision: Option<u64>,
-    /// The revision of users and roles that the newest full has.
-    auth_in_full: Option<u64>,
+    auth: Option<Auth>,
+    /// The users and roles that the newest full has.
+    auth_in_full: Option<Auth>,
     members: Vec<MemberNote>,
     version: Option<String>,
     etcd_cluster: Option<String>,
@@ -35,7 +35,8 @@ impl Told {
         Self {
             leases: closing.leases.iter().copied().collect(),
             compacted: closing.compactions.iter().map(|compaction| compaction.compact).max(),
-            auth_revision: closing.auth_revision,
+            // Whether users are asked for it does not tell, and is soon asked.
+            auth: closing.auth_revision.map(|revision| Auth { revision, is_enabled: false }),
             auth_in_full: None,
             members: closing.members.clone(),
             version: closing.cluster_version.clone(),
@@ -62,29 +63,29 @@ impl Told {
         self.anchors.extend(anchors);
     }
 
-    /// Notes the revision of users and roles that the newest full has.
-    pub fn see_full(&mut self, auth_revision: Option<u64>) {
-        self.auth_in_full = auth_revision;
+    /// Notes the users and roles that the newest full has.
+    pub fn see_full(&mut self, auth: Option<Auth>) {
+        self.auth_in_full = auth;
         // They may have changed just before it was taken.
-        self.auth_revision = self.auth_revision.max(auth_revision);
+        self.auth = self.auth.max(auth);
     }
 
     /// Whether users or roles have changed, and no full has them: deltas do not.
     pub fn lacks_full(&self) -> bool {
-        self.auth_in_full.zip(self.auth_revision).is_some_and(|(held, now)| held != now)
+        self.auth_in_full.zip(self.auth).is_some_and(|(held, now)| held != now)
     }
 
-    /// Asks `member` for the revision of users and roles. If it does not tell in time, that stays as it was.
+    /// Asks `member` how far users and roles are. If it does not tell in time, that stays as it was.
     pub async fn ask_for_users(&mut self, live: &dyn Live, member: u64) {
-        if let Ok(Ok(revision)) = timeout(PATIENCE, live.auth_revision(member)).await {
-            self.hear_of_users(revision);
+        if let Ok(Ok(auth)) = timeout(PATIENCE, live.auth(member)).await {
+            self.hear_of_users(auth);
         }
     }
 
-    fn hear_of_users(&mut self, revision: Option<u64>) {
+    fn hear_of_users(&mut self, auth: Option<Auth>) {
         // A full that does not tell is taken to have what was told first.
-        self.auth_in_full = self.auth_in_full.or(self.auth_revision);
-        self.auth_revision = revision.or(self.auth_revision);
+        self.auth_in_full = self.auth_in_full.or(self.auth);
+        self.auth = auth.or(self.auth);
     }
 
     /// Asks `member` for what is needed to seal `segment`. What it does not tell in time stays as it was; gives why.
@@ -107,7 +108,7 @@ impl Told {
                 None => Ok(known),
             }
         };
-        let (compacted, there, auth) = futures::try_join!(compacted, live.leases(member), live.auth_revision(member))?;
+        let (compacted, there, auth) = futures::try_join!(compacted, live.leases(member), live.auth(member))?;
         self.compacted = compacted;
         self.hear_of_users(auth);
         let there: BTreeSet<LeaseId> = there.into_iter().collect();
@@ -132,7 +133,7 @@ impl Told {
             moments: segment.moments().to_vec(),
             compactions: compactions.into_iter().collect(),
             leases: self.leases.iter().map(|(id, seconds)| (*id, *seconds)).collect(),
-            auth_revision: self.auth_revision,
+            auth_revision: self.auth.map(|auth| auth.revision),
             members: self.members.clone(),
             cluster_version: self.version.clone(),
             etcd_cluster: self.etcd_cluster.clone(),
@@ -167,26 +168,39 @@ async fn compacted(
 mod tests {
     use super::*;
 
+    fn auth(revision: u64) -> Option<Auth> {
+        Some(Auth { revision, is_enabled: false })
+    }
+
     #[test]
     fn a_full_is_lacking_until_one_has_the_users_that_were_told_last() {
         let closing = Closing { auth_revision: Some(5), ..Closing::default() };
         let mut told = Told::by(&closing);
-        told.see_full(Some(4));
+        told.see_full(auth(4));
         assert!(told.lacks_full(), "the last delta tells of others");
-        told.see_full(Some(5));
+        told.see_full(auth(5));
         assert!(!told.lacks_full());
-        told.hear_of_users(Some(6));
+        told.hear_of_users(auth(6));
         assert!(told.lacks_full());
         told.hear_of_users(None);
         assert!(told.lacks_full(), "who does not tell takes nothing back");
-        told.see_full(Some(7));
+        told.see_full(auth(7));
         assert!(!told.lacks_full(), "they changed once more before it was taken");
+
+        let asked_for = Some(Auth { revision: 7, is_enabled: true });
+        told.hear_of_users(asked_for);
+        assert!(told.lacks_full(), "users are asked for, which is no revision of its own");
+        told.see_full(asked_for);
+        assert!(!told.lacks_full());
+        let mut again = Told::by(&Closing { auth_revision: Some(7), ..Closing::default() });
+        again.see_full(asked_for);
+        assert!(!again.lacks_full(), "a delta does not tell whether users are asked for");
 
         let mut untold = Told::by(&closing);
         untold.see_full(None);
-        untold.hear_of_users(Some(5));
+        untold.hear_of_users(auth(5));
         assert!(!untold.lacks_full(), "a full that does not tell has what was told first");
-        untold.hear_of_users(Some(6));
+        untold.hear_of_users(auth(6));
         assert!(untold.lacks_full());
     }
 }

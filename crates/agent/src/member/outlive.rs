@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use archive::fence::Tick;
 use etcd_rpc::Tls;
 use jiff::Timestamp;
 use tokio::sync::watch;
@@ -92,10 +93,12 @@ impl Member {
                 tracing::warn!(%decision, wrapper = wrapper.address, "etcd is ended, so that it can be started for that");
                 let what = format!("{decision}: its etcd was ended for that, and is waited for to be started again");
                 self.prepared.send_replace(Prepared::Preparing { since: Timestamp::now(), what });
+                start.keep_right_for_start(decision, Tick::now());
                 *trouble = None;
             }
             Err(why) => {
-                start.leave_right();
+                // What was ended a moment ago may be asked for once more, before it is there again.
+                start.leave_right_in_time(Tick::now());
                 if trouble.as_ref() != Some(&why) {
                     tracing::error!(%decision, wrapper = wrapper.address, why, "etcd would have to end, and cannot be ended");
                     *trouble = Some(why);

@@ -126,13 +126,18 @@ fn lack(judged: &Judged) -> Option<Finding> {
 
 /// Following, and what stands in its way.
 fn capture(heard: &Heard, judged: &Judged) -> Option<Finding> {
-    match (&judged.late, heard.standing.in_the_way()) {
-        (Some(what), _) => Some(Finding { since: heard.sealed_until(), ..found(Severity::Critical, "capture", what) }),
+    let trouble = heard.standing.in_the_way();
+    let remedy = trouble.as_ref().and_then(|trouble| trouble.remedy.clone());
+    let finding = match (&judged.late, trouble) {
+        (Some(what), _) => Finding { since: heard.sealed_until(), ..found(Severity::Critical, "capture", what) },
         (None, Some(trouble)) => {
-            Some(Finding { since: Some(trouble.since), ..found(Severity::Warning, "capture", trouble.what) })
+            // What does not pass by itself is not waited for until it is late.
+            let severity = if remedy.is_some() { Severity::Critical } else { Severity::Warning };
+            Finding { since: Some(trouble.since), ..found(severity, "capture", trouble.what) }
         }
-        (None, None) => None,
-    }
+        (None, None) => return None,
+    };
+    Some(Finding { remedy, ..finding })
 }
 
 /// Our own certificates, which run out unnoticed where nobody connects anew.

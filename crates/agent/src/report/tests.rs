@@ -181,7 +181,7 @@ async fn what_each_kind_of_work_found_is_told_here_and_elsewhere() {
 }
 
 fn trouble(what: &str) -> Option<progress::Trouble> {
-    Some(progress::Trouble { what: what.into(), since: Timestamp::UNIX_EPOCH })
+    Some(progress::Trouble { what: what.into(), remedy: None, since: Timestamp::UNIX_EPOCH })
 }
 
 #[test]
@@ -234,6 +234,33 @@ fn what_is_not_known_is_not_yes() {
     for (standing, (expected, until, why)) in table {
         let found = verdict(standing.clone(), 100);
         assert_eq!(found, (expected, until, Some(why.to_owned()).filter(|why| !why.is_empty())), "{standing:?}");
+    }
+}
+
+#[tokio::test]
+async fn whom_etcd_does_not_let_in_is_told_what_to_do() {
+    let reporter = reporter().await;
+    let remedy = Some("--etcd-username and --etcd-password-file say who asks".to_owned());
+    let refused = trouble("the cluster refuses: the user or the password is wrong");
+    let refused = refused.map(|trouble| progress::Trouble { remedy: remedy.clone(), ..trouble });
+    let table = [
+        (Doing::WaitingForEtcd, None, Verdict::No),
+        // It is trying again.
+        (Doing::Starting, None, Verdict::No),
+        (Doing::WaitingForEtcd, mark(9, 50), Verdict::Late),
+    ];
+    for (doing, sealed, expected) in table {
+        let standing = Standing { doing, sealed, trouble: refused.clone(), ..Standing::default() };
+        let heard = Heard { standing, ..Heard::default() };
+        let status = heard.status(Timestamp::from_second(100).unwrap(), &reporter, Vec::new());
+        let told: Vec<_> = status.findings.iter().map(|finding| (finding.severity, finding.remedy.clone())).collect();
+        assert_eq!(told, [(Severity::Critical, remedy.clone())], "{doing:?}");
+        let Recoverable { verdict, why_not, .. } = status.recoverable;
+        let why_not = why_not.unwrap();
+        assert_eq!(verdict, expected, "{why_not}");
+        for part in ["the password is wrong", "--etcd-password-file"] {
+            assert_eq!(why_not.matches(part).count(), 1, "{why_not}");
+        }
     }
 }
 

@@ -38,6 +38,11 @@ const BEHIND: SignedDuration = SignedDuration::from_secs(60);
 pub(super) fn judge(heard: &Heard, now: Timestamp, rhythm: &Rhythm) -> Judged {
     let (verdict, why_not) = by_what_is_sealed(heard, now, rhythm);
     let late = why_not.clone().filter(|_| verdict == Verdict::Late);
+    // A probe hears no more than that, and is to know what to do, too.
+    let why_not = why_not.map(|why| match heard.standing.in_the_way().and_then(|trouble| trouble.remedy) {
+        Some(remedy) => format!("{why}; {remedy}"),
+        None => why,
+    });
     // Of what another agent writes, it tells itself; and where nothing is sealed, nothing can be lacking.
     let lack = match verdict {
         Verdict::Yes | Verdict::Late => lack(&heard.upkeep, &heard.elsewhere),
@@ -59,6 +64,7 @@ pub(super) fn judge(heard: &Heard, now: Timestamp, rhythm: &Rhythm) -> Judged {
 fn by_what_is_sealed(heard: &Heard, now: Timestamp, rhythm: &Rhythm) -> (Verdict, Option<String>) {
     let standing = &heard.standing;
     let allowed = SignedDuration::try_from(rhythm.seal_after).unwrap_or_default() + LATENESS;
+    let is_refused = standing.trouble.as_ref().is_some_and(|trouble| trouble.remedy.is_some());
     let trouble = standing.in_the_way().map(|trouble| trouble.what);
     match heard.sealed_until() {
         // What it sealed itself, as long as it was the one, tells nothing of now.
@@ -66,11 +72,17 @@ fn by_what_is_sealed(heard: &Heard, now: Timestamp, rhythm: &Rhythm) -> (Verdict
             let holder = standing.holder.as_deref().unwrap_or("another agent");
             (Verdict::Unknown, Some(format!("{holder} writes, and tells")))
         }
-        None if standing.doing == Doing::Starting => (Verdict::Unknown, Some("the agent has just begun".into())),
+        // It begins again and again where waiting does not help.
+        None if standing.doing == Doing::Starting && !is_refused => {
+            (Verdict::Unknown, Some("the agent has just begun".into()))
+        }
         None if standing.doing == Doing::WaitingForStore => {
             (Verdict::Unknown, Some(trouble.unwrap_or_else(|| "the store is waited for".into())))
         }
-        None => (Verdict::No, Some("nothing is in the archive yet".to_owned())),
+        None => match trouble {
+            Some(trouble) => (Verdict::No, Some(format!("nothing has been sealed yet: {trouble}"))),
+            None => (Verdict::No, Some("nothing is in the archive yet".to_owned())),
+        },
         Some(until) if now.duration_since(until) > allowed => {
             let late = now.duration_since(until).as_secs();
             let why = trouble.map(|trouble| format!(": {trouble}"));

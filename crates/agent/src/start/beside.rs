@@ -6,7 +6,6 @@ use etcd_rpc::Member;
 use super::archived::Look;
 use super::decision::Decision;
 use super::others::{self, Own};
-use super::right::KeptFor;
 use super::seen::{Directory, Others};
 use super::vigil::Quorum;
 use super::{Setup, Start, volume};
@@ -67,9 +66,6 @@ impl Start {
         let is_led = self.ask_own().await.is_some_and(|own| own.has_leader);
         if !acts || is_led {
             return Beside::Waits;
-        }
-        if matches!(decision, Decision::Restore(_)) {
-            self.kept_for = KeptFor::Start(Tick::now());
         }
         Beside::Ends(decision)
     }

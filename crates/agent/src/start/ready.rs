@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use etcd_data::Revision;
+use etcd_data::restore::Holes;
 
 use super::decision::{Decision, Restore};
 
@@ -48,6 +49,8 @@ pub struct Rebuilt {
     pub kept: Vec<PathBuf>,
     /// Objects of the archive that were of no use, and why.
     pub set_aside: Vec<(String, String)>,
+    /// What is missing of history in what it was built of, and so in the member too; nothing if there is all of it.
+    pub holes: Option<Holes>,
 }
 
 impl ClusterState {

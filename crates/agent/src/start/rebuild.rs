@@ -10,7 +10,7 @@ use archive::plan::Wanted;
 use archive::rebuild::BuildPoint;
 use etcd_data::restore::destination::Existing;
 use etcd_data::restore::options::Token;
-use etcd_data::restore::{Options, Plan, RestoreError, Restored, restore};
+use etcd_data::restore::{Holes, Options, Plan, RestoreError, Restored, restore};
 use etcd_data::{Database, Revision};
 use tokio::runtime::Handle;
 
@@ -89,10 +89,85 @@ fn built(database: &Database, options: &Options) -> Result<(Plan, Restored), Res
     let plan = Plan::make(database, options)?;
     tracing::info!(%plan, "building the data directory");
     let restored = restore(database, &plan, &mut |_| {})?;
+    if let Some(Holes { count, first }) = restored.holes {
+        tracing::warn!(
+            missing = count,
+            from = %first.from,
+            to = %first.to,
+            "what the directory was built of lacks revisions, and so does the member; `refloat verify` of the archive, or of \
+             what was kept, lists what is wrong"
+        );
+    }
     Ok((plan, restored))
 }
 
 fn rebuilt(what: Restore, plan: &Plan, restored: Restored) -> Rebuilt {
     let kept = restored.kept.into_iter().chain(restored.kept_wal).collect();
-    Rebuilt { restore: what, begins_at: plan.current_revision, kept, set_aside: Vec::new() }
+    Rebuilt { restore: what, begins_at: plan.current_revision, kept, set_aside: Vec::new(), holes: restored.holes }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use etcd_data::bolt_file::write::{self, Builder};
+    use etcd_data::data_dir::DataDir;
+    use etcd_data::database::RevisionRange;
+    use etcd_data::{KeyValue, RevKey};
+
+    use super::*;
+
+    /// A database file in which one key was put at these revisions, and nothing else ever happened.
+    fn database_of(revisions: &[i64]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut builder = Builder::create(&mut bytes, write::Options::default()).unwrap();
+        let mut bucket = builder.bucket(b"key").unwrap();
+        for (version, main) in (1..).zip(revisions.iter().copied().map(Revision)) {
+            let (create_revision, mod_revision) = (Revision(2), main);
+            let record = KeyValue { key: b"a", create_revision, mod_revision, version, ..KeyValue::default() };
+            let mut value = Vec::new();
+            record.encode(&mut value);
+            bucket.push(&RevKey { main, sub: 0, tombstone: false }.encode(), &value).unwrap();
+        }
+        bucket.finish().unwrap();
+        builder.finish().unwrap();
+        bytes
+    }
+
+    fn place(data_dir: &Path) -> Place {
+        let url = "http://127.0.0.1:2380";
+        Place {
+            cluster: "prod".into(),
+            name: "m0".into(),
+            peer_urls: vec![url.into()],
+            initial_cluster: format!("m0={url}"),
+            token: "etcd-cluster".into(),
+            data_dir: data_dir.into(),
+            wal_dir: None,
+            namespace: None,
+        }
+    }
+
+    #[test]
+    fn what_a_directory_lacks_is_told_of_the_member_that_is_built_of_it() {
+        let holes = Holes { count: 2, first: RevisionRange { from: Revision(4), to: Revision(5) } };
+        for (revisions, told) in [(&[2, 3, 4, 5, 6][..], None), (&[2, 3, 6], Some(holes))] {
+            let folder = tempfile::tempdir().unwrap();
+            let place = place(&folder.path().join("data"));
+            let db = DataDir::database_path(&place.data_dir);
+            fs::create_dir_all(db.parent().unwrap()).unwrap();
+            fs::write(db, database_of(revisions)).unwrap();
+            let rebuilding = Rebuilding {
+                place: &place,
+                archive: None,
+                high_water: HighWater::Always,
+                unseen: Duration::ZERO,
+                scratch: folder.path(),
+                stamp: "now",
+            };
+            let what = Restore { from: From::Disk, revision: Revision(6), highest: Revision(6) };
+            let rebuilt = rebuilding.of_disk(what).unwrap();
+            assert_eq!((rebuilt.holes, rebuilt.kept.len()), (told, 1), "{revisions:?}");
+        }
+    }
 }

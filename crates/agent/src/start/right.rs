@@ -120,8 +120,15 @@ impl Start {
         }
     }
 
-    /// Nothing is decided at this look. The right is kept for what was begun, but not for good.
-    pub(super) fn leave_right_in_time(&mut self, now: Tick) {
+    /// Its etcd was ended for `decision`. The right is kept from the first time on: who is asked again may be on the way.
+    pub(crate) fn keep_right_for_start(&mut self, decision: &Decision, now: Tick) {
+        if let (Decision::Restore(_), KeptFor::Nothing | KeptFor::Built) = (decision, self.kept_for) {
+            self.kept_for = KeptFor::Start(now);
+        }
+    }
+
+    /// Nothing is decided at this look, or nothing comes of it. The right is kept for what was begun, but not for good.
+    pub(crate) fn leave_right_in_time(&mut self, now: Tick) {
         match self.kept_for {
             KeptFor::Built => {}
             KeptFor::Start(ended) if now.since(ended) < STARTS_WITHIN => {}
@@ -144,5 +151,78 @@ impl Start {
             Right::Theirs { holder, .. } => Some(Reason::OtherWriter { holder: holder.clone() }),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use etcd_data::Revision;
+
+    use super::*;
+    use crate::start::Setup;
+    use crate::start::decision::{From, Restore};
+    use crate::start::place::Place;
+    use crate::start::policy::Policy;
+
+    /// The start of one of two members, and whether it needs the right.
+    fn start() -> (Start, watch::Receiver<bool>) {
+        let place = Place {
+            cluster: "prod".into(),
+            name: "a".into(),
+            peer_urls: vec!["http://a:2380".into()],
+            initial_cluster: "a=http://a:2380,b=http://b:2380".into(),
+            token: "etcd-cluster".into(),
+            data_dir: "data".into(),
+            wal_dir: None,
+            namespace: None,
+        };
+        let needed = watch::Sender::new(true);
+        let is_needed = needed.subscribe();
+        let on_its_way = OnItsWay {
+            fill: watch::Sender::new(Fill::default()).subscribe(),
+            right: watch::Sender::new(Right::default()).subscribe(),
+            needed,
+            standing: watch::Sender::new(Standing::default()).subscribe(),
+        };
+        let setup = Setup {
+            place,
+            policy: Policy::default(),
+            archive: None,
+            own: Vec::new(),
+            endpoints: Vec::new(),
+            access: etcd_rpc::Access::default(),
+            scratch: None,
+            on_its_way: Some(on_its_way),
+            metrics: std::sync::Arc::default(),
+        };
+        (Start::new(setup), is_needed)
+    }
+
+    fn after(seconds: u64) -> Tick {
+        Tick(Duration::from_secs(1000 + seconds))
+    }
+
+    /// While etcd ends, or a kubelet waits to start it again, whoever would have it end finds nobody.
+    #[test]
+    fn the_right_is_kept_for_an_etcd_that_was_ended_until_it_could_have_been_started() {
+        let restore = Restore { from: From::Disk, revision: Revision(5), highest: Revision(5) };
+        let decision = Decision::Restore(restore);
+        let (mut start, is_needed) = start();
+        start.keep_right_for_start(&decision, after(0));
+        start.leave_right_in_time(after(100));
+        assert!(*is_needed.borrow());
+        // It was there for a moment, and was ended again: that does not count anew.
+        start.keep_right_for_start(&decision, after(200));
+        start.leave_right_in_time(after(359));
+        assert!(*is_needed.borrow());
+        start.leave_right_in_time(after(360));
+        assert!(!*is_needed.borrow());
+    }
+
+    #[test]
+    fn the_right_is_left_where_etcd_could_not_be_ended() {
+        let (mut start, is_needed) = start();
+        start.leave_right_in_time(after(0));
+        assert!(!*is_needed.borrow());
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{SigSet, Signal as Blocked};
 use rustix::process::getpid;
+use testkit::Ends;
 
 use super::*;
 
@@ -102,7 +103,7 @@ async fn a_child_hears_what_is_ignored_here() {
             .arg(env::current_exe().unwrap())
             .arg(this)
             .env(IGNORING, "1")
-            .output()
+            .output_in_time()
             .unwrap();
         let said = String::from_utf8_lossy(&again.stdout);
         assert!(

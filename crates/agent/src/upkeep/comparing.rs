@@ -1,6 +1,8 @@
-//! The newest point that a live member answered HashKV about, rebuilt from the archive and held against that answer.
+//! What live members answered HashKV about, rebuilt from the archive and held against those answers: a full that was
+//! merged, at its own revision, and else the newest point that they answered about.
 //!
-//! Only what leads to that point is read. What else there is, is read back in its turn; see [`super::checking`].
+//! An answer about what came later says less of a full: what it has wrong may have been overwritten by then, and counts no
+//! more. Only what leads to a point is read. What else there is, is read back in its turn; see [`super::checking`].
 
 use std::collections::BTreeSet;
 
@@ -15,60 +17,136 @@ use archive::rebuild::BuildPoint;
 use archive::{At, Error};
 use etcd_data::hash::hash_kv;
 use jiff::Timestamp;
+use store::Key;
 use tokio::sync::watch;
 
 use super::Work;
 use super::checking::{check, tell_proven};
-use super::told::Told;
+use super::told::{Findings, Told};
+use crate::follow::merged::{Merged, MergedFull};
 use crate::home::Home;
 
-/// Rebuilds it, and records what that shows. What members answered last, `answers`, the archive may not tell of yet.
-pub(super) fn compare(home: &Home, answers: Vec<Anchor>, told: &watch::Sender<Told>) -> Result<String, String> {
-    let failed = |error: Error| in_one_line(&error);
+/// Compares the full that was `merged` last, if members have answered about it, and else the newest point that they
+/// answered about, and records what that shows. What they answered last, `answers`, the archive may not tell of yet.
+pub(super) fn compare(
+    home: &Home,
+    merged: &Merged,
+    answers: Vec<Anchor>,
+    told: &watch::Sender<Told>,
+) -> Result<String, String> {
     let archive = home.open().map_err(failed)?;
-    let Some(anchor) = newest_anchor(&archive, home, answers).map_err(failed)? else {
-        return Ok("no member has answered about a point of it yet".into());
+    let mut comparison = Comparison { archive: &archive, home, said: Vec::new(), found: None };
+    let agrees = match merged.answered() {
+        Some((full, answers)) => {
+            let agrees = comparison.compare_full(&full, answers)?;
+            // What is wrong with it is found again each time, until another full takes its place.
+            if agrees != Some(false) {
+                merged.settle(&full);
+            }
+            agrees
+        }
+        None => None,
     };
-    let at = At::Revision(anchor.revision);
-    let hash =
-        |point: &BuildPoint| Ok(hash_kv(&point.opened.database, Some(anchor.revision), anchor.compact_revision)?);
-    let rebuilt = archive.build(&Wanted::default(), &at, &home.scratch, hash);
-    let (point, found) = rebuilt.map_err(|error| in_one_line(&error))?;
-
-    let (mut findings, mut unusable) = (Vec::new(), BTreeSet::new());
-    let Anchor { revision, compact_revision: compact, hash, member, .. } = anchor.clone();
-    let said = if found.hash == hash {
-        let evidence = Evidence::Anchored { revision, compact, hash, member: member.clone() };
-        archive.record_of_point(&point.agreed, &evidence, Timestamp::now()).map_err(failed)?;
-        format!("revision {revision} rebuilt has the hash that {member} gave")
-    } else {
-        let finding = Finding::Anchor { anchor: Box::new(anchor), found: found.hash };
-        findings.push((format!("revision {revision}"), finding.to_string()));
-        format!("revision {revision} rebuilt has another hash than {member} gave")
-    };
-    // What it had to do without is looked at by itself: that says what is wrong with it, and takes its proofs back.
-    let needed: BTreeSet<_> = point.agreed.set_aside.iter().map(|(key, _)| key.clone()).collect();
-    if !needed.is_empty() {
-        let recorded = archive.proven().map_err(failed)?;
-        let choice = Choice { needed: Some(needed), ..Choice::default() };
-        let checked = check(&archive, home, &recorded, &choice).map_err(failed)?;
-        findings.extend(checked.findings);
-        unusable.extend(checked.unusable);
+    if agrees != Some(true) {
+        comparison.compare_newest(answers)?;
     }
-    told.send_modify(|told| told.found(Work::Compare, findings, unusable));
-    tell_proven(&archive, told).map_err(failed)?;
-    Ok(said)
+    comparison.tell(told)
 }
 
-/// The newest answer that is told of on the way to the newest point, or among `answers` about what is there.
-fn newest_anchor(archive: &Archive, home: &Home, answers: Vec<Anchor>) -> Result<Option<Anchor>, Error> {
-    let agreed = match archive.agree(&Wanted::default(), &At::Latest, &home.scratch) {
-        Err(Error::Plan(PlanError::NoFull)) => return Ok(None),
-        agreed => agreed?,
-    };
-    // Answers are at the ends of objects, and no records are needed for them: no key is called so.
-    let mut point = archive.open_for(&agreed, WantedKeys::Key(b"\0"))?;
-    let reached = point.revision;
-    point.anchors.extend(answers.into_iter().filter(|answer| answer.revision <= reached));
-    Ok(point.anchor().cloned())
+/// What has been compared, and what came of it.
+struct Comparison<'c> {
+    archive: &'c Archive,
+    home: &'c Home,
+    said: Vec<String>,
+    /// What is wrong, and what of that is of no use. Nothing as long as nothing was compared.
+    found: Option<(Findings, BTreeSet<Key>)>,
+}
+
+impl Comparison<'_> {
+    /// Compares a full by what members answered because of it: whether it is what they have, or nothing if that does not show.
+    fn compare_full(&mut self, full: &MergedFull, answers: Vec<Anchor>) -> Result<Option<bool>, String> {
+        let MergedFull { lineage, revision } = full;
+        let wanted = Wanted { lineage: Some(lineage.clone()), ..Wanted::default() };
+        let anchor = match self.newest_anchor(&wanted, &At::Revision(*revision), answers) {
+            // It is gone by now, and nothing else leads there.
+            Err(Error::Plan(_) | Error::NothingLeft { .. }) => None,
+            newest => newest.map_err(failed)?.filter(|anchor| anchor.revision == *revision),
+        };
+        if let Some(anchor) = anchor {
+            return self.compare_at(&wanted, anchor).map(Some);
+        }
+        self.said.push(format!("no member tells what it had at revision {revision}, to which a full was merged"));
+        Ok(None)
+    }
+
+    /// Compares the newest point that members answered about.
+    fn compare_newest(&mut self, answers: Vec<Anchor>) -> Result<(), String> {
+        let wanted = Wanted::default();
+        match self.newest_anchor(&wanted, &At::Latest, answers).map_err(failed)? {
+            Some(anchor) => {
+                self.compare_at(&wanted, anchor)?;
+            }
+            None => self.said.push("no member has answered about a point of it yet".into()),
+        }
+        Ok(())
+    }
+
+    /// The newest answer that is told of on the way to the point `at`, or among `answers` about what is there.
+    fn newest_anchor(&self, wanted: &Wanted, at: &At, answers: Vec<Anchor>) -> Result<Option<Anchor>, Error> {
+        let agreed = match self.archive.agree(wanted, at, &self.home.scratch) {
+            Err(Error::Plan(PlanError::NoFull)) => return Ok(None),
+            agreed => agreed?,
+        };
+        // Answers are at the ends of objects, and no records are needed for them: no key is called so.
+        let mut point = self.archive.open_for(&agreed, WantedKeys::Key(b"\0"))?;
+        let reached = point.revision;
+        point.anchors.extend(answers.into_iter().filter(|answer| answer.revision <= reached));
+        Ok(point.anchor().cloned())
+    }
+
+    /// Rebuilds what is `wanted` at the revision of `anchor`, and records it if it is what the member had: whether it is.
+    fn compare_at(&mut self, wanted: &Wanted, anchor: Anchor) -> Result<bool, String> {
+        let (archive, home) = (self.archive, self.home);
+        let at = At::Revision(anchor.revision);
+        let hash =
+            |point: &BuildPoint| Ok(hash_kv(&point.opened.database, Some(anchor.revision), anchor.compact_revision)?);
+        let rebuilt = archive.build(wanted, &at, &home.scratch, hash);
+        let (point, found) = rebuilt.map_err(|error| in_one_line(&error))?;
+
+        let (findings, unusable) = self.found.get_or_insert_default();
+        let Anchor { revision, compact_revision: compact, hash, member, .. } = anchor.clone();
+        let agrees = found.hash == hash;
+        if agrees {
+            let evidence = Evidence::Anchored { revision, compact, hash, member: member.clone() };
+            archive.record_of_point(&point.agreed, &evidence, Timestamp::now()).map_err(failed)?;
+            self.said.push(format!("revision {revision} rebuilt has the hash that {member} gave"));
+        } else {
+            let finding = Finding::Anchor { anchor: Box::new(anchor), found: found.hash };
+            findings.push((format!("revision {revision}"), finding.to_string()));
+            self.said.push(format!("revision {revision} rebuilt has another hash than {member} gave"));
+        }
+        // What it had to do without is looked at by itself: that says what is wrong with it, and takes its proofs back.
+        let needed: BTreeSet<_> = point.agreed.set_aside.iter().map(|(key, _)| key.clone()).collect();
+        if !needed.is_empty() {
+            let recorded = archive.proven().map_err(failed)?;
+            let choice = Choice { needed: Some(needed), ..Choice::default() };
+            let checked = check(archive, home, &recorded, &choice).map_err(failed)?;
+            findings.extend(checked.findings);
+            unusable.extend(checked.unusable);
+        }
+        Ok(agrees)
+    }
+
+    /// Tells what came of it.
+    fn tell(self, told: &watch::Sender<Told>) -> Result<String, String> {
+        if let Some((findings, unusable)) = self.found {
+            told.send_modify(|told| told.found(Work::Compare, findings, unusable));
+            tell_proven(self.archive, told).map_err(failed)?;
+        }
+        Ok(self.said.join("; "))
+    }
+}
+
+fn failed(error: Error) -> String {
+    in_one_line(&error)
 }

@@ -2,18 +2,25 @@
 
 use archive::archive::Archive;
 use archive::merge_plan::MergePolicy;
+use archive::name::Name;
 use archive::plan::{Known, PlanError, RestorePlan, Wanted};
 use archive::{Catalogue, Entry, Error, History};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::{Done, Work};
+use crate::follow::merged::{Merged, MergedFull};
 use crate::home::Home;
 use crate::metrics::{Metrics, SnapshotKind};
 
 /// Makes every delta and full that is due. What cannot be merged keeps nothing else from it: the first error is told when
-/// all that could be made is. A new full is compared with what members answered.
-pub(super) fn merge(archive: &Archive, home: &Home, policy: &MergePolicy, metrics: &Metrics) -> Result<Done, Error> {
+/// all that could be made is. About a new full, members are asked at once.
+pub(super) fn merge(
+    archive: &Archive,
+    home: &Home,
+    policy: &MergePolicy,
+    merged: &Merged,
+    metrics: &Metrics,
+) -> Result<String, Error> {
     let now = Timestamp::now();
     let writing = home.writing(now)?;
     let (mut deltas, mut full, mut failed) = (0, None, None);
@@ -34,6 +41,10 @@ pub(super) fn merge(archive: &Archive, home: &Home, policy: &MergePolicy, metric
             Err(error) => drop(failed.get_or_insert(error)),
         }
     }
+    let name = full.as_ref().and_then(|full| Name::parse(archive.name_of(&full.key)));
+    if let Some(full) = name.as_ref().and_then(MergedFull::called) {
+        merged.want(full);
+    }
     if let Some(error) = failed {
         return Err(error);
     }
@@ -42,8 +53,8 @@ pub(super) fn merge(archive: &Archive, home: &Home, policy: &MergePolicy, metric
         count => format!("made {count} deltas of smaller ones"),
     };
     Ok(match full {
-        Some(full) => Done { said: format!("{deltas}, and the full {}", full.key), follows: Some(Work::Compare) },
-        None => deltas.into(),
+        Some(full) => format!("{deltas}, and the full {}", full.key),
+        None => deltas,
     })
 }
 

@@ -53,6 +53,8 @@ pub(crate) struct World {
     pub(crate) cluster: Cluster,
     /// What a member answered about the newest revision, if one did.
     answered: Option<Anchor>,
+    /// The revision of which something else was written than happened, if there is one.
+    falsified: Option<i64>,
     pub(crate) lineages: [LineageId; 2],
     records: Vec<TailRecord>,
     /// When the newest revision was.
@@ -67,6 +69,15 @@ impl World {
 
     /// The same, in which a member answered that the newest revision has the hash `answered`.
     pub(crate) fn answering(runtime: tokio::runtime::Handle, now: Timestamp, answered: Option<u32>) -> Self {
+        Self::made(runtime, now, answered, None)
+    }
+
+    /// The same, in which of the revision `falsified` one byte was written otherwise than it was, with digests as they should be.
+    pub(crate) fn falsified(runtime: tokio::runtime::Handle, now: Timestamp, falsified: i64) -> Self {
+        Self::made(runtime, now, None, Some(falsified))
+    }
+
+    fn made(runtime: tokio::runtime::Handle, now: Timestamp, answered: Option<u32>, falsified: Option<i64>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let place = format!("file://{}", folder.path().display());
         let store = store::open(&place, &store::settings::Settings::default()).unwrap();
@@ -80,7 +91,7 @@ impl World {
             member: "etcd-1".into(),
             taken: now,
         });
-        let world = Self { folder, store, runtime, cluster, answered, lineages, records: history(), now };
+        let world = Self { folder, store, runtime, cluster, answered, falsified, lineages, records: history(), now };
         world.found();
         world.write_all();
         world
@@ -98,11 +109,13 @@ impl World {
         Shelf::new(Box::new(open), std::env::temp_dir())
     }
 
-    /// What a member answers about the newest revision that has everything, and was compacted where the second lineage begins.
-    pub(crate) fn hash(&self) -> u32 {
+    /// What a member answers about `revision` that has everything, and was compacted where the second lineage begins.
+    pub(crate) fn answer(&self, revision: i64) -> Anchor {
         let records = Arc::new(self.records.clone());
         let truth = Database::empty(Tables::default()).followed_by(RevisionRange::ALL, records);
-        hash_kv(&truth, Some(Revision(LAST)), Some(Revision(LEFT + 1))).unwrap().hash
+        let (revision, compact_revision) = (Revision(revision), Some(Revision(LEFT + 1)));
+        let hash = hash_kv(&truth, Some(revision), compact_revision).unwrap().hash;
+        Anchor { revision, compact_revision, hash, member: "etcd-1".into(), taken: self.now }
     }
 
     pub(crate) fn open(&self) -> Archive {
@@ -217,7 +230,12 @@ impl World {
                 _ => within.collect(),
             };
             for record in records {
-                making.push(record.at, &record.value).unwrap();
+                let mut value = record.value.clone();
+                if self.falsified == Some(record.at.main.0) {
+                    // It ends with what was put.
+                    *value.last_mut().unwrap() ^= 1;
+                }
+                making.push(record.at, &value).unwrap();
             }
             Ok::<_, Error>((closing, tables))
         });

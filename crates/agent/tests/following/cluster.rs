@@ -7,7 +7,7 @@ mod members;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use agent::follow::live::{Change, PutChange, Seen, Trouble};
+use agent::follow::live::{Auth, Change, PutChange, Seen, Trouble};
 use bytes::Bytes;
 use etcd_data::database::RevisionRange;
 use etcd_data::records::TailRecord;
@@ -42,7 +42,7 @@ struct State {
     current: i64,
     compacted: Option<i64>,
     leases: BTreeMap<i64, i64>,
-    auth_revision: u64,
+    auth: Auth,
     /// How many snapshots are refused before one is given.
     refused_snapshots: u32,
     /// Whether nobody may read.
@@ -66,7 +66,7 @@ impl Cluster {
             current: 1,
             compacted: None,
             leases: BTreeMap::new(),
-            auth_revision: 1,
+            auth: Auth { revision: 1, is_enabled: false },
             refused_snapshots: 0,
             refuses: false,
             random: StdRng::seed_from_u64(seed),
@@ -127,12 +127,17 @@ impl Cluster {
 
     pub(crate) fn change_users(&self) {
         let mut state = self.lock();
-        state.auth_revision += 1;
+        state.auth.revision += 1;
         state.mishaps.changes_of_users += 1;
     }
 
-    pub(crate) fn auth_revision(&self) -> u64 {
-        self.lock().auth_revision
+    /// From now on users are asked for, which is no revision of theirs.
+    pub(crate) fn enable_auth(&self) {
+        self.lock().auth.is_enabled = true;
+    }
+
+    pub(crate) fn auth(&self) -> Auth {
+        self.lock().auth
     }
 
     pub(crate) fn refuse_snapshots(&self, count: u32) {
@@ -200,7 +205,8 @@ impl Cluster {
     fn as_it_is(&self) -> Database {
         let state = self.lock();
         let mut tables = Tables::default();
-        tables.set_auth_revision(state.auth_revision);
+        tables.set_auth_revision(state.auth.revision);
+        tables.set_auth_enabled(state.auth.is_enabled);
         if let Some(at) = state.compacted {
             tables.set_scheduled_compaction(Revision(at));
             tables.set_finished_compaction(Revision(at));

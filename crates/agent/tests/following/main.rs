@@ -28,6 +28,7 @@ mod cluster;
 mod compare;
 mod etcd_away;
 mod histories;
+mod merged;
 mod scratch;
 mod sealing;
 mod set_back;

@@ -98,7 +98,7 @@ fn who_was_suspended_for_an_hour_goes_on_by_another_right() {
             // Nothing goes on here, and then all is due at once.
             world.faulty[0].cut_off(false);
             suspends.send(()).unwrap();
-            world.acknowledged.extend(is_woken.recv().unwrap());
+            world.acknowledged.extend(is_woken.recv_timeout(HOUR / 10).unwrap());
             advance(HOUR).await;
 
             world.cluster.write(5);
@@ -111,7 +111,7 @@ fn who_was_suspended_for_an_hour_goes_on_by_another_right() {
             world.compare().await;
         };
         let first = scope.spawn(|| in_its_own_time(first));
-        is_suspended.recv().unwrap();
+        is_suspended.recv_timeout(HOUR / 10).unwrap();
         let acknowledged = in_its_own_time(|| async {
             let mut world = machine(16);
             world.begin(1).await;

@@ -17,9 +17,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
 use tokio::time::{advance, sleep};
 
 use crate::sealing;
@@ -28,6 +29,9 @@ use crate::sealing;
 const STEP: Duration = Duration::from_millis(200);
 /// How often, by a real clock, somebody looks whether all wait.
 const LOOK_EVERY: Duration = Duration::from_micros(400);
+
+/// How long a world may take by a real clock: it is done in seconds, or waits for something that does not come.
+const LIVES: Duration = Duration::from_secs(600);
 
 /// Longer than anybody goes on with something that nobody waits for.
 const REST: Duration = Duration::from_secs(900);
@@ -52,13 +56,18 @@ fn live<T, F: Future<Output = T>>(name: &str, work: impl FnOnce() -> F) -> T {
     let runtime = Builder::new_current_thread().enable_all().start_paused(true).thread_name(name).build().unwrap();
     let is_over = AtomicBool::new(false);
     let main = Path::new("/proc").join(fs::read_link("/proc/thread-self").unwrap()).join("stat");
-    let driver = Driver { world: name, main, runtime: runtime.handle().clone(), is_over: &is_over };
+    let (gives_up, is_given_up) = oneshot::channel();
+    let driver = Driver { world: name, main, runtime: runtime.handle().clone(), is_over: &is_over, gives_up };
     thread::scope(|scope| {
         // Also when the work panics.
         let _end = End(&is_over);
         thread::Builder::new().name(DRIVER.into()).spawn_scoped(scope, || driver.drive()).unwrap();
         runtime.block_on(async {
-            let done = work().await;
+            let done = tokio::select! {
+                biased;
+                done = work() => done,
+                Ok(()) = is_given_up => panic!("it has not come to its end within {LIVES:?}"),
+            };
             // What is still under way on threads that may block comes to its end, which it cannot without a runtime.
             sleep(REST).await;
             done
@@ -82,11 +91,17 @@ struct Driver<'w> {
     main: PathBuf,
     runtime: Handle,
     is_over: &'w AtomicBool,
+    gives_up: oneshot::Sender<()>,
 }
 
 impl Driver<'_> {
-    fn drive(&self) {
+    fn drive(self) {
+        let began = Instant::now();
         while !self.is_over.load(Ordering::SeqCst) {
+            if began.elapsed() > LIVES {
+                let _ = self.gives_up.send(());
+                return;
+            }
             match self.do_all_wait() {
                 true => self.let_time_go_on(),
                 false => thread::sleep(LOOK_EVERY),

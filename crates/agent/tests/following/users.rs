@@ -1,5 +1,6 @@
 //! Users and roles: they change without a revision, and are in fulls alone.
 
+use agent::follow::live::Auth;
 use archive::plan::Wanted;
 use archive::point::At;
 use etcd_data::Revision;
@@ -16,10 +17,10 @@ impl World {
             let home = self.home().await;
             let found = home.with(|archive, home| {
                 let agreed = archive.agree(&Wanted::default(), &At::Latest, &home.scratch)?;
-                Ok(archive.open_in_place(&agreed)?.database.tables().auth_revision().unwrap())
+                Ok(Auth::of(archive.open_in_place(&agreed)?.database.tables()))
             });
             let held = found.await.unwrap();
-            if held == Some(self.cluster.auth_revision()) {
+            if held == Some(self.cluster.auth()) {
                 return;
             }
             assert!(Instant::now() < until, "no full has them: {held:?}");
@@ -83,6 +84,30 @@ fn users_that_change_in_the_second_of_a_full_come_into_another_one() {
         world.begin(0).await;
         world.seal(SOON).await.unwrap();
         world.cluster.change_users();
+        world.until_a_full_has_the_users().await;
+    });
+}
+
+/// That users are asked for from now on is no revision of theirs. Without it a cluster that is restored would let in anybody.
+#[test]
+fn that_users_are_asked_for_comes_into_a_full() {
+    in_its_own_time(|| async {
+        let mut world = World::with_a_delta(12).await;
+        world.cluster.change_users();
+        world.seal(SOON).await.unwrap();
+        world.until_a_full_has_the_users().await;
+        world.cluster.enable_auth();
+        world.until_a_full_has_the_users().await;
+    });
+}
+
+#[test]
+fn that_users_are_asked_for_comes_into_a_full_though_the_agent_was_away() {
+    in_its_own_time(|| async {
+        let mut world = World::with_a_delta(13).await;
+        world.kill(0).await;
+        world.cluster.enable_auth();
+        world.begin(0).await;
         world.until_a_full_has_the_users().await;
     });
 }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent::follow::merged::Merged;
 use agent::follow::order::Order;
 use agent::follow::progress::Progress;
 use agent::follow::spool::Spool;
@@ -51,6 +52,7 @@ const RHYTHM: Rhythm = Rhythm {
 pub(crate) struct Running {
     pub(crate) orders: mpsc::Sender<Order>,
     pub(crate) stopper: Stopper,
+    pub(crate) merged: Merged,
     pub(crate) progress: Progress,
     pub(crate) task: JoinHandle<()>,
 }
@@ -65,6 +67,8 @@ pub(crate) struct World {
     pub(crate) memory: Arc<dyn Store>,
     /// What lies between it and each agent.
     pub(crate) faulty: [Arc<FaultyStore>; 2],
+    /// How long an agent tries anew what the store did not do.
+    pub(crate) patience: Patience,
     pub(crate) folder: TempDir,
     /// What the archive is encrypted with, if it is.
     key: Option<PathBuf>,
@@ -80,6 +84,8 @@ impl World {
 
     /// Another machine beside the same cluster and the same store.
     pub(crate) fn beside(cluster: Arc<Cluster>, memory: Arc<dyn Store>, seed: u64) -> Self {
+        let patience =
+            Patience { request: Duration::from_secs(6), total: Duration::from_secs(4), ..Patience::default() };
         let faults = Faults { longest_stall: Duration::from_secs(8), ..Faults::ROUGH };
         let faulty = [0, 1].map(|which| Arc::new(FaultyStore::new(Arc::clone(&memory), faults, seed + which)));
         Self {
@@ -87,6 +93,7 @@ impl World {
             cluster,
             memory,
             faulty,
+            patience,
             folder: scratch(),
             key: None,
             agents: [None, None],
@@ -138,10 +145,8 @@ impl World {
         if self.agents[which].is_some() {
             return;
         }
-        let patience =
-            Patience { request: Duration::from_secs(6), total: Duration::from_secs(4), ..Patience::default() };
         let faulty = Arc::clone(&self.faulty[which]) as Arc<dyn Store>;
-        let store: Arc<dyn Store> = Arc::new(Retrying::new(faulty, patience));
+        let store: Arc<dyn Store> = Arc::new(Retrying::new(faulty, self.patience));
         let spools = self.folder.path().join(format!("spool-{which}"));
         let Ok(home) = Home::find_or_recall(self.site(&store), &spools, Timestamp::now()).await else { return };
         // One that was killed may still be busy with it.
@@ -154,7 +159,7 @@ impl World {
         };
         let (wanted, is_wanted) = watch::channel(false);
         let pen = Pen::take_up(home.clone(), me, Terms::lasting(TERM), is_wanted, None);
-        let progress = Progress::default();
+        let (progress, merged) = (Progress::default(), Merged::default());
         let follower = Follower {
             live: Arc::new(Scripted(Arc::clone(&self.cluster))),
             home,
@@ -164,6 +169,7 @@ impl World {
             replaces: false,
             right: pen.right(),
             wanted,
+            merged: merged.clone(),
             progress: progress.clone(),
         };
         let (orders, taken) = mpsc::channel(4);
@@ -175,7 +181,7 @@ impl World {
         });
         self.log(format!("agent {which} begins"));
         self.told.begun += 1;
-        self.agents[which] = Some(Running { orders, stopper, progress, task });
+        self.agents[which] = Some(Running { orders, stopper, merged, progress, task });
     }
 
     /// Starts an agent for sure.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use agent::start::directory::Depth;
 use agent::start::policy::{Outdated, QuorumLost};
 use agent::start::{Start, Step};
-use testkit::{Etcd, MemberPorts, Version};
+use testkit::{Etcd, MemberPorts, Version, until};
 
 use crate::world::{World, contents, fill, kept, led, started};
 
@@ -92,7 +92,7 @@ fn a_join_that_died_on_the_way_goes_on_where_it_was() {
     let id = client.member_list().unwrap().into_iter().find(|member| member.name == "m2").unwrap().id;
 
     // It had removed the member that it was.
-    while client.member_remove(id).is_err() {}
+    until("it is removed", || client.member_remove(id));
     let (said, step) = world.step(2, Depth::Whole);
     assert_eq!(said, "join as a learner");
     assert!(matches!(step, Step::Ready(_)), "{step:?}");
@@ -157,12 +157,10 @@ fn two_of_three_lost_is_waited_for_and_where_it_is_permitted_built_anew_from_the
 
 /// Waits until a member knows that it has no leader. Gives its last revision.
 fn without_leader(etcd: &Etcd) -> i64 {
-    loop {
+    until("it knows that it has no leader", || {
         let status = etcd.client().status().unwrap();
-        if status.leader == 0 {
-            return status.revision;
-        }
-    }
+        if status.leader == 0 { Ok(status.revision) } else { Err(format!("{status:?}")) }
+    })
 }
 
 #[test]
@@ -252,7 +250,7 @@ fn a_member_that_was_removed_stops_and_comes_back_only_if_it_may() {
     led(&etcds[0]);
     let client = etcds[0].client();
     let id = client.member_list().unwrap().into_iter().find(|member| member.name == "m2").unwrap().id;
-    while client.member_remove(id).is_err() {}
+    until("it is removed", || client.member_remove(id));
     let before = contents(&world.data_dir(2));
     let said = world.hindered(2);
     assert!(said.starts_with(&format!("stop: the directory is sound, and its member {id:x} is none")), "{said}");

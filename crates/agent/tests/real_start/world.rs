@@ -6,7 +6,7 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use agent::metrics::Metrics;
 use agent::start::archived::ArchivePlace;
@@ -34,7 +34,7 @@ use etcd_rpc::{Access, Endpoint};
 use jiff::Timestamp;
 use store::{Key, Memory, Put, Settings, Store};
 use tempfile::TempDir;
-use testkit::{Etcd, Member, MemberPorts, Version};
+use testkit::{Etcd, Member, MemberPorts, PATIENCE, Version, until};
 use tokio::runtime::Runtime;
 
 /// One member, or several, and the archive of their cluster.
@@ -131,10 +131,13 @@ impl World {
     pub(crate) fn step_of(&self, start: &mut Start, depth: Depth) -> (String, Step) {
         let mut said: Vec<String> = Vec::new();
         let mut tell = |decision: &agent::start::decision::Decision| said.push(decision.to_string());
+        let deadline = Instant::now() + PATIENCE;
         let step = loop {
             // etcd takes no change of members before they have all seen each other for five seconds.
             match self.runtime.block_on(start.step(depth, &mut tell)) {
-                Err(error) if error.may_pass() => std::thread::sleep(Duration::from_millis(200)),
+                Err(error) if error.may_pass() && Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(200));
+                }
                 step => break step,
             }
         };
@@ -182,12 +185,12 @@ impl World {
         // A learner serves nothing that the usual way of waiting for a member asks for, so it gets its vote meanwhile.
         let client = voter.client();
         let promoting = std::thread::spawn(move || {
-            let deadline = std::time::Instant::now() + Duration::from_secs(60);
+            let deadline = Instant::now() + PATIENCE;
             loop {
                 let learner = client.member_list().unwrap().into_iter().find(|member| member.is_learner);
                 match learner {
                     Some(learner) if client.member_promote(learner.id).is_ok() => return,
-                    _ if std::time::Instant::now() > deadline => panic!("the learner does not catch up"),
+                    _ if Instant::now() > deadline => panic!("the learner does not catch up"),
                     // It is asked again as soon as it has answered.
                     _ => std::thread::yield_now(),
                 }
@@ -275,7 +278,7 @@ pub(crate) fn fill(etcd: &Etcd, prefix: &str, count: usize) -> i64 {
 
 /// Waits until the cluster of `etcd` has a leader again after it lost a member.
 pub(crate) fn led(etcd: &Etcd) {
-    while etcd.client().put("/registry/led", "1").is_err() {}
+    until("there is a leader again", || etcd.client().put("/registry/led", "1"));
 }
 
 /// Everything below a folder, with its bytes.

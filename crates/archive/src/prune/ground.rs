@@ -9,6 +9,10 @@
 //! What somebody read whole within the last day, as a proof tells, is not read again: an agent reads what is new within
 //! minutes, and prunes each hour. So what decays within that day is not seen before the day is over. Where nothing goes,
 //! nothing is read.
+//!
+//! Of fulls, of what the newest proven point needs, and of what the plan stands on, the ends are asked for: they tell whether
+//! that is still what was proven. What other deltas are proven to be decides nothing, so of those it is enough that nobody has
+//! written them since, as far as the listing tells.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -29,6 +33,7 @@ use crate::name::FullForm;
 use crate::plan::{Known, Wanted};
 use crate::point::At;
 use crate::proof::{Level, ObjectDigest, Refutation};
+use crate::proven::Presumed;
 use crate::retention::{Ground, Policy, RetentionPlan, Verdict};
 use crate::sending::{Hashed, hashed};
 
@@ -49,6 +54,8 @@ pub(super) struct Basis {
     pub(super) whole: BTreeSet<Key>,
     /// By which digest something is proven. Of other systems' objects nothing is recorded.
     digests: BTreeMap<Key, ObjectDigest>,
+    /// Those of what is proven whose ends were not asked for.
+    presumed: BTreeSet<Key>,
     /// What is no longer as it was proven to be.
     decayed: Vec<Entry>,
 }
@@ -75,14 +82,19 @@ impl Archive {
         let superseded = self.superseded_proofs()?;
         let mut basis = Basis { unusable, ..Basis::default() };
         let recorded = self.proven()?;
-        let proven = self.proven_objects(&recorded.proven, Level::Sealed)?;
-        for (key, item) in proven.into_iter().filter(|(key, _)| !known.without.contains(key)) {
+        let Presumed { objects, unasked } = self.presumed_proven(&recorded, Level::Sealed)?;
+        for (key, item) in objects.into_iter().filter(|(key, _)| !known.without.contains(key)) {
             let read = recorded.proven.last_read(&item.object, item.digest);
             if read.is_some_and(|read| read <= now && now.duration_since(read) <= FRESH) {
                 basis.whole.insert(key.clone());
             }
             basis.digests.insert(key, item.digest);
         }
+        basis.presumed = unasked.into_iter().filter(|key| basis.digests.contains_key(key)).collect();
+        // Rules compare fulls with each other, so one that is not what was proven would change what becomes of others.
+        let fulls = self.catalogue().entries().filter(|entry| entry.is_full());
+        let fulls: Vec<Entry> = fulls.filter(|full| basis.presumed.contains(&full.key)).cloned().collect();
+        self.ask_ends(&fulls, &mut basis)?;
         let proven = basis.digests.keys().cloned().collect();
         basis.ground = Ground { known, failed, superseded, proven, ..Ground::default() };
         Ok(basis)
@@ -155,6 +167,12 @@ impl Archive {
     pub(super) fn settle(&self, policy: &Policy, basis: &mut Basis, now: Timestamp) -> Result<RetentionPlan, Error> {
         loop {
             let hoped = RetentionPlan::choose(self.catalogue(), policy, &basis.ground, now);
+            let decisive = hoped.decisive(&basis.ground.proven);
+            let presumed: Vec<Entry> = decisive.filter(|entry| basis.presumed.contains(&entry.key)).cloned().collect();
+            if !presumed.is_empty() {
+                self.ask_ends(&presumed, basis)?;
+                continue;
+            }
             let doomed: Vec<Key> = hoped.deletions().cloned().collect();
             basis.ground.retained = self.retained(&doomed)?;
             let plan = RetentionPlan::choose(self.catalogue(), policy, &basis.ground, now);
@@ -165,6 +183,19 @@ impl Archive {
             }
             self.read_whole(unread, basis)?;
         }
+    }
+
+    /// Asks for the ends of `entries`, which are only presumed to be proven. What turns out to be something else is not.
+    fn ask_ends(&self, entries: &[Entry], basis: &mut Basis) -> Result<(), Error> {
+        for (entry, digest) in self.digests_of(entries)? {
+            basis.presumed.remove(&entry.key);
+            if basis.digests.get(&entry.key).copied() != digest {
+                basis.digests.remove(&entry.key);
+                basis.whole.remove(&entry.key);
+                basis.ground.proven.remove(&entry.key);
+            }
+        }
+        Ok(())
     }
 
     /// Reads all of `entries`. What is not what it was proven by is not proven any more, and done without.

@@ -9,6 +9,15 @@ use crate::entry::Entry;
 use crate::identity::LineageId;
 
 impl RetentionPlan {
+    /// The objects by whose proofs it is as it is, each once: those that it stands on, and those that the newest proven
+    /// point needs, whatever goes.
+    pub(crate) fn decisive(&self, proven: &BTreeSet<Key>) -> impl Iterator<Item = &Entry> {
+        let footing: BTreeSet<&Key> = self.footing(proven).map(|entry| &entry.key).collect();
+        let is_decisive =
+            move |one: &&Decision| one.verdict.is_kept_as(&Reason::NewestProven) || footing.contains(&one.entry.key);
+        self.decisions.iter().filter(is_decisive).map(|decision| &decision.entry)
+    }
+
     /// The objects that it stands on, each once: of what was merged, what it was merged into; and where something goes because
     /// no rule keeps it, all that leads to the newest proven point, and the next full of `proven` that stays after each
     /// full that goes. What cannot be used goes without anything in its place.

@@ -56,45 +56,6 @@ impl Told {
         for (all, one) in pairs {
             *all += one;
         }
-        self.add_injected(&other.injected);
-    }
-
-    /// Adds what went wrong on the way of one actor.
-    pub(crate) fn add_injected(&mut self, own: &Injected) {
-        // All of them by name, so that none is left out of the sum.
-        let Injected {
-            requests,
-            failures,
-            throttlings,
-            lost_answers,
-            stalls,
-            stale_listings,
-            double_deletions,
-            forgotten_uploads,
-            torn_writes,
-            torn_parts,
-            late_writes,
-            late_sights,
-            cut_off,
-        } = *own;
-        let all = &mut self.injected;
-        let pairs = [
-            (&mut all.requests, requests),
-            (&mut all.failures, failures),
-            (&mut all.throttlings, throttlings),
-            (&mut all.lost_answers, lost_answers),
-            (&mut all.stalls, stalls),
-            (&mut all.stale_listings, stale_listings),
-            (&mut all.double_deletions, double_deletions),
-            (&mut all.forgotten_uploads, forgotten_uploads),
-            (&mut all.torn_writes, torn_writes),
-            (&mut all.torn_parts, torn_parts),
-            (&mut all.late_writes, late_writes),
-            (&mut all.late_sights, late_sights),
-            (&mut all.cut_off, cut_off),
-        ];
-        for (all, one) in pairs {
-            *all += one;
-        }
+        self.injected += other.injected;
     }
 }

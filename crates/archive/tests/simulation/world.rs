@@ -152,7 +152,7 @@ impl World {
         let (stalls, _) = post.network.told();
         self.told.long_puts += stalls;
         self.told.deaths += u64::from(post.network.is_dead());
-        self.told.add_injected(&post.faulty.injected());
+        self.told.injected += post.faulty.injected();
     }
 
     /// The archive, as who asks `store` sees it.

@@ -1,12 +1,13 @@
 //! `refloat diff`
 
 use archive::At;
+use archive::error::is_its_own;
 use archive::object::Wanted;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use etcd_data::RevKey;
 use etcd_data::diff::{Change, Difference, Side, diff_databases, diff_revisions};
-use etcd_data::live::Keys;
+use etcd_data::live::{self, Keys};
 use etcd_data::view::ViewError;
 
 use crate::exit::Exit;
@@ -17,7 +18,7 @@ use crate::opened::Opened;
 use crate::point;
 use crate::progress::Reading;
 use crate::quoted::Quoted;
-use crate::source::{self, Location, Part, SourceArgs, out_of_view, revision_of_file};
+use crate::source::{self, Location, Part, SourceArgs, revision_of_file};
 use crate::table::Table;
 use crate::ui::{Format, FormatArgs, Ui};
 
@@ -80,7 +81,6 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
         [] => Part::Whole,
         prefix => Part::Keys(Wanted::Prefix(prefix)),
     };
-    let open = |source: &SourceArgs, at: &At| source.open_with_scratch(at, part, &std::env::temp_dir());
     let (source, other) = match &args.other {
         Some(other) => {
             let [source, other] = args.source.beside(other)?;
@@ -88,19 +88,12 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
         }
         None => (args.source.clone(), None),
     };
-    let first = open(&source, &args.from)?;
-    first.say_notes(ui)?;
-    let second = match (&other, first.point()) {
-        (Some(other), _) => Some(open(other, &args.to)?),
+    let (_, differences) = source.read(ui, &args.from, part, |ui, first| match (&other, first.point()) {
+        (Some(other), _) => between(ui, args, first, other, part),
         // Two points of an archive need not be made of the same objects.
-        (None, Some(_)) => Some(open(&source, &args.to)?),
-        (None, None) => None,
-    };
-    second.iter().try_for_each(|second| second.say_notes(ui))?;
-    let both = second.as_ref().map_or(0, |second| second.database.size_bytes());
-    let reading = Reading::begin("comparing", first.database.size_bytes() + both);
-    let differences = compare(args, &first, second.as_ref())?;
-    drop(reading);
+        (None, Some(_)) => between(ui, args, first, &source, part),
+        (None, None) => within(args, first),
+    })?;
     if !differences.is_empty() {
         ui.exit_so_far = Exit::Findings;
     }
@@ -113,24 +106,40 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     Ok(ui.exit_so_far)
 }
 
-fn compare(args: &Args, first: &Opened, second: Option<&Opened>) -> Result<Vec<Difference>, Failure> {
-    let keys = Keys::Prefix(&args.prefix.0);
-    let Some(second) = second else {
-        let to = revision_of_file(&args.to, &args.source.src)?;
-        return diff_revisions(&first.database, first.at, to, keys).map_err(|error| out_of_view(&first.shown, &error));
-    };
-    let before = Side { database: &first.database, at: first.at };
-    let after = Side { database: &second.database, at: second.at };
-    diff_databases(before, after, keys).map_err(|error| out_of_view(culprit(&error, first, second), &error))
+/// What differs, or why the first point cannot be read.
+type Compared = Result<Vec<Difference>, ViewError>;
+
+/// What differs between two revisions of a file.
+fn within(args: &Args, file: &Opened) -> Result<Compared, Failure> {
+    let to = revision_of_file(&args.to, &args.source.src)?;
+    let _reading = Reading::begin("comparing", file.database.size_bytes());
+    Ok(diff_revisions(&file.database, file.at, to, Keys::Prefix(&args.prefix.0)))
 }
 
-/// Which of the two sources an error is about, as far as the error tells.
-fn culprit<'a>(error: &ViewError, first: &'a Opened, second: &'a Opened) -> &'a str {
-    let is_first = match error {
+/// What differs between `first` and the second point, which is in `other`.
+fn between(ui: &mut Ui, args: &Args, first: &Opened, other: &SourceArgs, part: Part<'_>) -> Result<Compared, Failure> {
+    let keys = Keys::Prefix(&args.prefix.0);
+    let (_, compared) = other.read(ui, &args.to, part, |_, second| {
+        let _reading = Reading::begin("comparing", first.database.size_bytes() + second.database.size_bytes());
+        let before = Side { database: &first.database, at: first.at };
+        let after = Side { database: &second.database, at: second.at };
+        Ok(match diff_databases(before, after, keys) {
+            // Whoever opened the first one may know another way to it.
+            Err(error) if is_about(first, &error, keys) => Ok(Err(error)),
+            compared => compared.map(Ok),
+        })
+    })?;
+    Ok(compared)
+}
+
+/// Whether an error is about the `first` of two sources. Objects of both may have the same name, so which of them is
+/// damaged is found out by reading the first alone.
+fn is_about(first: &Opened, error: &ViewError, keys: Keys<'_>) -> bool {
+    match error {
         ViewError::Compacted { at, .. } | ViewError::Future { at, .. } => first.at == Some(*at),
+        error if is_its_own(error.kind()) => live::count(&first.database, first.at, keys).is_err(),
         _ => true,
-    };
-    if is_first { &first.shown } else { &second.shown }
+    }
 }
 
 fn table(differences: &[Difference]) -> Table {

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use store::Settings;
 
 use crate::build_failure::{build_failure, file_failure};
-use crate::building::{AnchorJson, BuildArgs, PlanJson, built_from, plan_text, word};
+use crate::building::{AnchorJson, BuildArgs, MissingJson, PlanJson, built_from, mind_holes, plan_text, word};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::json::documented;
@@ -63,6 +63,8 @@ documented! {
         pub size_bytes: Option<u64>,
         /// The digest at its end, in hexadecimal; null in a dry run.
         pub sha256: Option<String>,
+        /// Revisions that SRC lacks, though no compaction took them; null if it lacks none, and in a dry run.
+        pub missing_revisions: Option<MissingJson>,
         /// The size of the file, which is smaller where it is wrapped; null in a dry run.
         pub stored_bytes: Option<u64>,
         /// Where what goes with it is: what SRC had beside a snapshot of the same system; null if that was nothing.
@@ -85,6 +87,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let failure = |shown: &str, error: &RestoreError| args.failure(shown, error);
     let (source, done) = args.build.carry_out(ui, &built_at, source, failure, write)?;
     let file = ExportedFile::of(args, &source, &done)?;
+    mind_holes(ui, &source, done.exported.as_ref().and_then(|exported| exported.holes))?;
     match args.format.format {
         Format::Json => ui.json(&file)?,
         Format::Text => ui.line(file.text(&source, &done.plan))?,
@@ -195,6 +198,7 @@ impl ExportedFile {
             records: exported.map(|exported| exported.records),
             size_bytes: exported.map(|exported| exported.size_bytes),
             sha256: exported.map(|exported| hex(&exported.sha256)),
+            missing_revisions: exported.and_then(|exported| exported.holes).map(MissingJson::of),
             stored_bytes: done.stored_bytes,
             beside: done.plan.place.shown_beside().filter(|_| done.plan.carried.is_some()),
             lacks: done.plan.lacks.clone(),

@@ -10,6 +10,7 @@ use etcd_data::database::RevisionRange;
 use etcd_data::history::history;
 use etcd_data::key_value::OwnedKeyValue;
 use etcd_data::live::{self, Keys};
+use etcd_data::view::ViewError;
 use etcd_data::{Kind, Revision};
 
 use crate::content::Content;
@@ -21,7 +22,7 @@ use crate::opened::Opened;
 use crate::point::AtArgs;
 use crate::progress::Reading;
 use crate::quoted::{Quoted, Visible};
-use crate::source::{SourceArgs, damaged, out_of_view};
+use crate::source::{Part, SourceArgs};
 use crate::ui::{Format, FormatArgs, Ui};
 
 /// Writes the value of a key
@@ -94,20 +95,17 @@ documented! {
 
 /// Writes the value.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
-    let source = args.source.open_for(&args.at.at, Wanted::Key(&args.key.0))?;
-    source.say_notes(ui)?;
-    let reading = Reading::begin("looking for the key", source.database.size_bytes());
-    let found =
-        live::get(&source.database, &args.key.0, source.at).map_err(|error| out_of_view(&source.shown, &error))?;
-    let found = found.ok_or_else(|| absence(&source, &args.key.0))?;
-    drop(reading);
+    let key = &args.key.0;
+    let (source, found) =
+        args.source.read(ui, &args.at.at, Part::Keys(Wanted::Key(key)), |_, source| Ok(look_up(source, key)))?;
+    let found = found.map_err(|deleted| absence(&source, key, deleted))?;
     match args.format.format {
         Format::Json if ui.to_terminal => ui.json(&Found::of(&found).for_terminal())?,
         Format::Json => ui.json(&Found::of(&found))?,
         Format::Text if ui.to_terminal => show(ui, &found.value, args.raw)?,
         Format::Text => ui.out().write_all(&found.value)?,
     }
-    Ok(Exit::Success)
+    Ok(ui.exit_so_far)
 }
 
 fn show(ui: &mut Ui, value: &[u8], raw: bool) -> Result<(), Failure> {
@@ -122,22 +120,30 @@ fn show(ui: &mut Ui, value: &[u8], raw: bool) -> Result<(), Failure> {
     }
 }
 
-/// Says that there is no such key, and since when, if it was deleted.
-fn absence(source: &Opened, key: &[u8]) -> Failure {
-    let shown = Quoted(key);
+/// What `key` is; or else when it was deleted, if it ever was there.
+fn look_up(source: &Opened, key: &[u8]) -> Result<Result<OwnedKeyValue, Option<Revision>>, ViewError> {
+    let _reading = Reading::begin("looking for the key", source.database.size_bytes());
+    if let Some(found) = live::get(&source.database, key, source.at)? {
+        return Ok(Ok(found));
+    }
     let mut deleted = None;
     let range = RevisionRange::up_to(source.at.unwrap_or(RevisionRange::ALL.to));
-    let searched = history(&source.database, range, Keys::One(key), |at, _| {
+    history(&source.database, range, Keys::One(key), |at, _| {
         deleted = at.tombstone.then_some(at.main);
         ControlFlow::Continue(())
-    });
+    })?;
+    Ok(Err(deleted))
+}
+
+/// Says that there is no such key, and since when, if it was deleted.
+fn absence(source: &Opened, key: &[u8], deleted: Option<Revision>) -> Failure {
+    let shown = Quoted(key);
     let place = match source.revision() {
         Some(at) => format!("{} at revision {at}", source.shown),
         None => source.shown.clone(),
     };
-    match (searched, deleted) {
-        (Err(error), _) => damaged(&source.shown, &error),
-        (Ok(()), Some(deleted)) => {
+    match deleted {
+        Some(deleted) => {
             let before = Revision(deleted.0 - 1);
             Failure::new(
                 Kind::Missing,
@@ -145,7 +151,7 @@ fn absence(source: &Opened, key: &[u8]) -> Failure {
             )
             .hint(format!("--at {before} shows its last value, unless that was compacted away"))
         }
-        (Ok(()), None) => Failure::new(Kind::Missing, format!("there is no key {shown} in {place}"))
+        None => Failure::new(Kind::Missing, format!("there is no key {shown} in {place}"))
             .hint("`refloat keys SRC PREFIX` lists the keys that begin with PREFIX"),
     }
 }

@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::json::documented;
 use crate::point::AtArgs;
 use crate::progress::Reading;
-use crate::source::{SourceArgs, out_of_view};
+use crate::source::{Part, SourceArgs};
 use crate::table::Table;
 use crate::ui::{Format, FormatArgs, Ui};
 
@@ -43,15 +43,13 @@ documented! {
 
 /// Shows the hash.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
-    let source = args.source.open(&args.at.at)?;
-    source.say_notes(ui)?;
-    // What a live member says depends on how far it was compacted.
-    let database = if args.compact_revision.is_some() { source.database.clone() } else { source.as_it_was() };
-    // One pass to learn what a compaction keeps, one to hash.
-    let reading = Reading::begin("hashing", 2 * source.database.size_bytes());
-    let hash = hash_kv(&database, source.at, args.compact_revision.map(Revision))
-        .map_err(|error| out_of_view(&source.shown, &error))?;
-    drop(reading);
+    let (_, hash) = args.source.read(ui, &args.at.at, Part::Whole, |_, source| {
+        // What a live member says depends on how far it was compacted.
+        let database = if args.compact_revision.is_some() { source.database.clone() } else { source.as_it_was() };
+        // One pass to learn what a compaction keeps, one to hash.
+        let _reading = Reading::begin("hashing", 2 * source.database.size_bytes());
+        Ok(hash_kv(&database, source.at, args.compact_revision.map(Revision)))
+    })?;
     let hash = Hash {
         hash: hash.hash,
         revision: hash.revision.0,
@@ -61,7 +59,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
         Format::Json => ui.json(&hash)?,
         Format::Text => ui.line(hash.table())?,
     }
-    Ok(Exit::Success)
+    Ok(ui.exit_so_far)
 }
 
 impl Hash {

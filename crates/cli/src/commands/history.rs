@@ -6,7 +6,7 @@ use archive::object::Wanted;
 use etcd_data::database::RevisionRange;
 use etcd_data::history::history;
 use etcd_data::live::Keys;
-use etcd_data::view::Horizon;
+use etcd_data::view::{Horizon, ViewError};
 use etcd_data::{KeyValue, Kind, RevKey};
 
 use crate::commands::keys::columns;
@@ -14,10 +14,11 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::json::documented;
 use crate::key::{self, KeyArg};
+use crate::opened::Opened;
 use crate::point::AtArgs;
 use crate::progress::Reading;
 use crate::quoted::Quoted;
-use crate::source::{SourceArgs, damaged, out_of_view};
+use crate::source::{Part, SourceArgs};
 use crate::table::Table;
 use crate::ui::{Format, FormatArgs, Ui};
 
@@ -59,25 +60,11 @@ documented! {
 
 /// Lists the changes.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
-    let source = args.source.open_for(&args.at.at, Wanted::Key(&args.key.0))?;
-    source.say_notes(ui)?;
-    let until = Horizon::of(&source.database)
-        .and_then(|horizon| horizon.at(source.at))
-        .map_err(|error| out_of_view(&source.shown, &error))?;
-
-    let reading = Reading::begin("looking for changes", source.database.size_bytes());
-    let mut table = Table::with_header(["REVISION", "CHANGE", "VERSION", "SIZE", "LEASE"]);
-    let mut changes = Vec::new();
-    history(&source.database, RevisionRange::up_to(until), Keys::One(&args.key.0), |at, found| {
-        table.row(row(at, &found));
-        changes.push(Change::of(at, &found));
-        ControlFlow::Continue(())
-    })
-    .map_err(|error| damaged(&source.shown, &error))?;
-    drop(reading);
-
+    let key = &args.key.0;
+    let (source, (table, changes)) =
+        args.source.read(ui, &args.at.at, Part::Keys(Wanted::Key(key)), |_, source| Ok(changes_of(source, key)))?;
     if changes.is_empty() {
-        let message = format!("{} holds no change of key {}", source.shown, Quoted(&args.key.0));
+        let message = format!("{} holds no change of key {}", source.shown, Quoted(key));
         return Err(Failure::new(Kind::Missing, message)
             .hint("`refloat keys SRC PREFIX` lists the keys that begin with PREFIX"));
     }
@@ -85,7 +72,21 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
         Format::Json => ui.json(&changes)?,
         Format::Text => ui.line(table)?,
     }
-    Ok(Exit::Success)
+    Ok(ui.exit_so_far)
+}
+
+/// The changes of `key`, for people and for programs.
+fn changes_of(source: &Opened, key: &[u8]) -> Result<(Table, Vec<Change>), ViewError> {
+    let until = Horizon::of(&source.database)?.at(source.at)?;
+    let _reading = Reading::begin("looking for changes", source.database.size_bytes());
+    let mut table = Table::with_header(["REVISION", "CHANGE", "VERSION", "SIZE", "LEASE"]);
+    let mut changes = Vec::new();
+    history(&source.database, RevisionRange::up_to(until), Keys::One(key), |at, found| {
+        table.row(row(at, &found));
+        changes.push(Change::of(at, &found));
+        ControlFlow::Continue(())
+    })?;
+    Ok((table, changes))
 }
 
 fn row(at: RevKey, found: &KeyValue<'_>) -> [String; 5] {

@@ -17,7 +17,7 @@ use crate::opened::{Opened, What};
 use crate::point::AtArgs;
 use crate::progress::Reading;
 use crate::quoted::Quoted;
-use crate::source::{SourceArgs, out_of_view};
+use crate::source::{Part, SourceArgs};
 use crate::ui::{Format, FormatArgs, Ui};
 
 /// Tells what a snapshot, a database, a data directory or a point of an archive is, and what is in it
@@ -175,19 +175,18 @@ documented! {
 
 /// Tells it.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
-    let source = args.source.open(&args.at.at)?;
-    source.say_notes(ui)?;
+    let (source, facts) = args.source.read(ui, &args.at.at, Part::Whole, |_, source| {
+        // Once through the records, once through the pages.
+        let _reading = Reading::begin("inspecting", 2 * source.database.size_bytes());
+        Ok(Facts::of(&source.database, source.at))
+    })?;
     let keys = source.point().map(|point| point.needed_keys(&args.source)).transpose()?;
-    // Once through the records, once through the pages.
-    let reading = Reading::begin("inspecting", 2 * source.database.size_bytes());
-    let facts = Facts::of(&source.database, source.at).map_err(|error| out_of_view(&source.shown, &error))?;
-    drop(reading);
     let found = Inspection::of(&source, keys, facts);
     match args.format.format {
         Format::Json => ui.json(&found)?,
         Format::Text => ui.line(found.text())?,
     }
-    Ok(Exit::Success)
+    Ok(ui.exit_so_far)
 }
 
 impl Inspection {

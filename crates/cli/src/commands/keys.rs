@@ -14,7 +14,7 @@ use crate::opened::Opened;
 use crate::point::AtArgs;
 use crate::progress::Reading;
 use crate::quoted::Quoted;
-use crate::source::{SourceArgs, damaged, out_of_view};
+use crate::source::{Part, SourceArgs, damaged};
 use crate::table::Table;
 use crate::ui::{Format, FormatArgs, Ui};
 
@@ -62,23 +62,23 @@ documented! {
 
 /// Lists the keys.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
-    let source = match args.prefix.0.as_slice() {
+    let part = match args.prefix.0.as_slice() {
         // All keys are in all objects.
-        [] => args.source.open(&args.at.at)?,
-        prefix => args.source.open_for(&args.at.at, Wanted::Prefix(prefix))?,
+        [] => Part::Whole,
+        prefix => Part::Keys(Wanted::Prefix(prefix)),
     };
-    source.say_notes(ui)?;
-    let reading = Reading::begin("looking for keys", source.database.size_bytes());
-    let keys = LiveKeys::find(&source.database, source.at, Keys::Prefix(&args.prefix.0))
-        .map_err(|error| out_of_view(&source.shown, &error))?;
-    drop(reading);
+    // This comes by every record, so what the list takes while it is written was read before.
+    let (source, keys) = args.source.read(ui, &args.at.at, part, |_, source| {
+        let _reading = Reading::begin("looking for keys", source.database.size_bytes());
+        Ok(LiveKeys::find(&source.database, source.at, Keys::Prefix(&args.prefix.0)))
+    })?;
     let keys = keys.iter().take(args.limit.unwrap_or(usize::MAX));
     match (args.format.format, args.long) {
         (Format::Json, _) => list_json(ui, &source, keys)?,
         (Format::Text, true) => list_long(ui, &source, keys)?,
         (Format::Text, false) => keys.into_iter().try_for_each(|(key, _)| ui.line(Quoted(key)))?,
     }
-    Ok(Exit::Success)
+    Ok(ui.exit_so_far)
 }
 
 fn list_json<'k>(ui: &mut Ui, source: &Opened, keys: impl Iterator<Item = (&'k [u8], RevKey)>) -> Result<(), Failure> {

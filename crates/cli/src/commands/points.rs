@@ -13,6 +13,7 @@ use archive::{At, Entry, Error, Form, Header, Layout, Points};
 use etcd_data::Revision;
 use etcd_data::database::RevisionRange;
 use etcd_data::view::Horizon;
+use jiff::Timestamp;
 use store::Key;
 
 use crate::archive_point::{OpenArchive, layout_name, open_archive};
@@ -114,7 +115,8 @@ documented! {
         pub lineage: Option<String>,
         /// The revision; null if only the object itself tells, which `--long` asks.
         pub revision: Option<i64>,
-        /// When the object was taken or written, as far as its name or the store tells.
+        /// When it was taken, or its last change made; of deltas before the newest 64, which only `--long` asks, the latest
+        /// that this can be.
         pub time: String,
         /// `full` or `delta`.
         pub kind: &'static str,
@@ -155,6 +157,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     if let Some(around) = args.around {
         points.lineages.iter_mut().for_each(|points| keep_around(points, Revision(around), &learned.known));
     }
+    learned.times(&open, args, &points)?;
     match args.format.format {
         Format::Json => ui.json(&Listing::of(&open.archive, &points, &learned))?,
         Format::Text => show(ui, args, &open.archive, &points, &learned)?,
@@ -185,6 +188,8 @@ struct Learned {
     proven: BTreeMap<Key, Item>,
     newest_proven: Option<ProvenPoint>,
     useless_proofs: Vec<(Key, String)>,
+    /// When what is listed was made.
+    made: BTreeMap<Key, Timestamp>,
 }
 
 impl Learned {
@@ -194,7 +199,10 @@ impl Learned {
         let catalogue = open.archive.catalogue();
         for (entry, header) in open.archive.headers(catalogue.entries().filter(|entry| has_header(entry))) {
             match header {
-                Ok(header) => drop(learned.headers.insert(entry.key.clone(), header)),
+                Ok(header) => {
+                    learned.known.seen.insert(entry.key.clone(), header.seen.1);
+                    learned.headers.insert(entry.key.clone(), header);
+                }
                 Err(error) => learned.failed(open, args, entry, error)?,
             }
         }
@@ -240,15 +248,31 @@ impl Learned {
         Ok(())
     }
 
-    /// Reads what is recorded as proven. Of objects only those are asked that a proof names.
+    /// Reads what is recorded as proven. Of objects only those are asked that the newest proven point needs, and those that may
+    /// have been written since.
     fn proofs(&mut self, open: &OpenArchive, args: &Args) -> Result<(), Failure> {
         let _reading = Reading::begin("reading proofs", 0);
         let failed = |error: Error| open.failure(&args.source, None, &error);
         let recorded = open.archive.proven().map_err(failed)?;
-        self.proven = open.archive.proven_objects(&recorded.proven, Level::Sealed).map_err(failed)?;
-        self.newest_proven = ProvenPoint::newest(open.archive.catalogue(), &self.known, &self.proven);
+        let mut presumed = open.archive.presumed_proven(&recorded, Level::Sealed).map_err(failed)?;
+        self.newest_proven = open.archive.newest_proven(&self.known, &mut presumed).map_err(failed)?;
+        self.proven = presumed.objects;
         self.useless_proofs = recorded.set_aside;
         Ok(())
+    }
+
+    /// Finds out when what is listed was made.
+    fn times(&mut self, open: &OpenArchive, args: &Args, points: &Points<'_>) -> Result<(), Failure> {
+        let _reading = Reading::begin("looking into deltas", 0);
+        let made = open.archive.made(points, &self.known);
+        self.made = made.map_err(|error| open.failure(&args.source, None, &error))?;
+        Ok(())
+    }
+
+    /// When an object was made, as fine as somebody would want to know it.
+    fn time(&self, entry: &Entry) -> String {
+        let made = self.made.get(&entry.key).copied().unwrap_or_else(|| entry.time());
+        made.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
     }
 
     fn proof(&self, entry: &Entry) -> &'static str {
@@ -307,11 +331,6 @@ fn keep_around(points: &mut LineagePoints<'_>, around: Revision, known: &Known) 
     points.holes.retain(is_near);
 }
 
-/// When it was taken, as fine as somebody would want to know it.
-fn to_the_second(entry: &Entry) -> String {
-    entry.time().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
-
 fn last(entry: &Entry, known: &Known) -> Option<Revision> {
     if entry.is_full() { known.last(entry) } else { entry.to }
 }
@@ -367,7 +386,7 @@ fn table(points: &LineagePoints<'_>, args: &Args, learned: &Learned) -> Table {
         let revision = last(entry, &learned.known).map_or("?".into(), |revision| revision.to_string());
         let kind = if entry.is_full() { "full" } else { "delta" };
         let level = entry.level().map_or("-".into(), |level| level.to_string());
-        let [time, proof, size] = [to_the_second(entry), learned.proof(entry).into(), bytes(entry.size_bytes)];
+        let [time, proof, size] = [learned.time(entry), learned.proof(entry).into(), bytes(entry.size_bytes)];
         if args.long {
             let encrypted = match learned.encryption(entry) {
                 Some(Some(recipients)) => recipients.join(" "),
@@ -443,7 +462,7 @@ impl PointJson {
         Self {
             lineage: entry.lineage.as_ref().map(ToString::to_string),
             revision: last(entry, &learned.known).map(|revision| revision.0),
-            time: to_the_second(entry),
+            time: learned.time(entry),
             kind: if entry.is_full() { "full" } else { "delta" },
             from: entry.changes().map(|range| range.from.0),
             level: entry.level(),

@@ -1,5 +1,7 @@
 //! `refloat restore`
 
+mod quota;
+
 use std::path::PathBuf;
 
 use ::agent::start::high_water::{MARGIN_BY_HAND, bump, is_raised};
@@ -16,7 +18,7 @@ use etcd_data::{Kind, Revision};
 
 use crate::archive_point::ArchivePoint;
 use crate::build_failure::build_failure;
-use crate::building::{AnchorJson, BuildArgs, PlanJson, built_from, plan_text, word};
+use crate::building::{AnchorJson, BuildArgs, MissingJson, PlanJson, built_from, mind_holes, plan_text, word};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::json::documented;
@@ -133,6 +135,8 @@ documented! {
         pub kept_wal: Option<String>,
         /// Keys whose lease there is no record of: they never expire.
         pub keys_without_lease: Option<u64>,
+        /// Revisions that SRC lacks, though no compaction took them; null if it lacks none, and in a dry run.
+        pub missing_revisions: Option<MissingJson>,
         /// Whose that is what was there, as `uid:gid`, if what was restored could not be made theirs; null else.
         pub not_given_to: Option<String>,
         /// What a live member answered of it, and what was restored gives too; null if the archive has no such answer.
@@ -160,6 +164,10 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let carry_out = |ui: &mut Ui, source: &Opened| carry_out(ui, args, source);
     let (source, done) = args.build.carry_out(ui, &args.data_dir, source, build_failure, carry_out)?;
     let result = Restoration::of(args, &source, &done);
+    mind_holes(ui, &source, done.restored.as_ref().and_then(|restored| restored.holes))?;
+    if let Some(advice) = done.restored.as_ref().and_then(|restored| quota::advice(restored.size_bytes)) {
+        ui.note(format_args!("note: {advice}"))?;
+    }
     match (args.format.format, &done.restored) {
         (Format::Json, _) => ui.json(&result)?,
         (Format::Text, Some(restored)) => ui.line(next_steps(args, &done.plan, restored, result.anchor.as_ref()))?,
@@ -378,6 +386,7 @@ impl Restoration {
             kept,
             kept_wal: restored.and_then(|restored| restored.kept_wal.as_ref().map(path)),
             keys_without_lease: restored.map(|restored| restored.missing_leases.values().sum()),
+            missing_revisions: restored.and_then(|restored| restored.holes).map(MissingJson::of),
             not_given_to: restored.and_then(|restored| restored.not_given_to).map(|owner| owner.to_string()),
             anchor: args.build.anchor(source),
             plan: source.point().map(PlanJson::of),

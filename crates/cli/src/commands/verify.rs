@@ -121,6 +121,8 @@ fn verify(source: &Opened) -> Result<Verdict, Failure> {
         found.notes.extend(source.log_notes().into_iter().map(Finding::note_of_log));
     }
     let hash = found.hash_at(source)?;
+    // The digest may be the last that was taken, and of other bytes than were checked.
+    source.require_unchanged()?;
     Ok(Verdict {
         path: source.shown.clone(),
         kind: source.kind_name(),

@@ -143,6 +143,34 @@ fn whether_etcd_is_verified_is_not_taken_for_the_store() {
     assert_eq!(words("--insecure-skip-tls-verify"), ["--insecure-skip-tls-verify"]);
 }
 
+/// Whoever had etcdbrctl delete nothing does not lose what they kept.
+#[test]
+fn who_had_deleting_turned_off_keeps_all() {
+    for period in ["0", "0s", "1s", "-1s"] {
+        let (ours, theirs) = translated(&["--garbage-collection-period", period]).unwrap();
+        assert_eq!((ours, theirs.notes.len()), (vec!["--keep-all".to_owned()], 0), "{period}");
+    }
+    for period in ["2s", "1m", "12h0m0s"] {
+        let (ours, theirs) = translated(&["--garbage-collection-period", period]).unwrap();
+        assert_eq!((ours.len(), theirs.notes.len()), (0, 1), "{period}");
+    }
+}
+
+/// etcdbrctl's is the name of a member.
+#[test]
+fn whoever_comes_with_their_flags_is_told_whose_name_it_is_here() {
+    for name in [&["--name", "etcd-0"][..], &["--name=etcd-0"]] {
+        let (ours, theirs) = translated(name).unwrap();
+        assert_eq!(ours, name);
+        assert!(theirs.notes.is_empty(), "{:?}", theirs.notes);
+
+        let (ours, theirs) = translated(&[name, &["--max-fetchers=6"]].concat()).unwrap();
+        assert_eq!(ours, name, "it is ours all the same");
+        let is_told = theirs.notes.iter().any(|note| note.contains("--name") && note.contains("--member"));
+        assert!(is_told, "{:?}", theirs.notes);
+    }
+}
+
 #[test]
 fn the_second_store_is_another_destination_if_it_is_kept() {
     let (nothing, place) = (Environment::default(), ["--secondary-storage-provider=ABS", "--secondary-store-prefix=p"]);
@@ -180,6 +208,8 @@ fn every_flag_that_is_named_as_ours_is_there() {
                 assert!(is_there(ours) && !is_there(row.name), "--{ours}, --{}", row.name)
             }
             CalledWithValue(ours) => assert!(is_there(ours) && is_there(row.name), "--{ours}, --{}", row.name),
+            Off(ours, ..) => assert!(is_there(ours) && !is_there(row.name), "--{ours}, --{}", row.name),
+            Another(_) => assert!(is_there(row.name), "--{}", row.name),
             _ => assert!(!is_there(row.name), "--{} means something here", row.name),
         }
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
+use testkit::Ends;
 
 use crate::damage::{Damage, UNREADABLE};
 use crate::truth::Subject;
@@ -116,7 +117,10 @@ impl Case<'_> {
             Some(8) => "Denied",
             _ => "",
         };
-        if kind.is_empty() || !said.starts_with("error: ") || said.contains("panicked") {
+        // What is worth knowing of the log may have been told before.
+        let first = said.lines().find(|line| !line.starts_with("note: "));
+        let is_told = first.is_some_and(|line| line.starts_with("error: "));
+        if kind.is_empty() || !is_told || said.contains("panicked") {
             self.forbidden.push(format!("{}: {said}", output.status));
         }
         kind.into()
@@ -145,7 +149,8 @@ impl Case<'_> {
         } else {
             Command::new(program)
         };
-        let output = command.args(arguments).current_dir(self.folder).env("LC_ALL", "C").stdin(Stdio::null()).output();
+        let output =
+            command.args(arguments).current_dir(self.folder).env("LC_ALL", "C").stdin(Stdio::null()).output_in_time();
         output.expect("unshare, of util-linux, is there: apt-get install util-linux")
     }
 }

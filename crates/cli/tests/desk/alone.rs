@@ -7,6 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
+use testkit::Ends;
 
 use crate::own_archive;
 
@@ -16,7 +17,7 @@ pub(crate) type Variables<'v> = &'v [(&'v str, &'v str)];
 /// Runs `refloat` to its end.
 pub(crate) fn refloat(args: &[&str], variables: Variables<'_>) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_refloat"));
-    command.args(args).env_clear().envs(variables.iter().copied()).stdin(Stdio::null()).output().unwrap()
+    command.args(args).env_clear().envs(variables.iter().copied()).stdin(Stdio::null()).output_in_time().unwrap()
 }
 
 /// The same, where it has to succeed. Gives what it printed.

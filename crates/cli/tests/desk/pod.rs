@@ -13,7 +13,8 @@ use testkit::{Client, ClientError, MemberPorts, Port, Version};
 use crate::doors::Doors;
 use crate::running::Running;
 
-const LONG: Duration = Duration::from_secs(90);
+/// Several times what a loaded machine takes for anything here.
+const LONG: Duration = Duration::from_secs(180);
 
 /// Where a member of a cluster lives.
 pub(crate) struct Pod {
@@ -129,12 +130,12 @@ impl Pod {
         let introduced = self.doors.introduce_agent();
         let introduced: Vec<&str> = introduced.iter().map(String::as_str).collect();
         let args = [&args[..], &beside, &ends, &pace, &introduced[..], more].concat();
-        Running::start(&args, self.agents.address(), &self.folder.join("agent.log"))
+        Running::start(&args, self.agents.address(), &self.log_of_agent())
     }
 
     /// Starts its etcd, when the agent has prepared it.
     pub(crate) fn wrap(&self, version: Version) -> Wrap {
-        let log = self.folder.join("wrap.log");
+        let log = self.log_of_wrap();
         let file = fs::File::options().create(true).append(true).open(&log).unwrap();
         fs::create_dir_all(self.folder.join("volume")).unwrap();
         let process = Command::new(env!("CARGO_BIN_EXE_refloat"))
@@ -151,7 +152,20 @@ impl Pod {
             .stderr(file)
             .spawn()
             .unwrap();
-        Wrap { process, log, of_agent: self.folder.join("agent.log") }
+        Wrap { process, log, of_agent: self.log_of_agent() }
+    }
+
+    fn log_of_wrap(&self) -> PathBuf {
+        self.folder.join("wrap.log")
+    }
+
+    fn log_of_agent(&self) -> PathBuf {
+        self.folder.join("agent.log")
+    }
+
+    /// Everything that was logged.
+    pub(crate) fn said(&self) -> String {
+        format!("{}:\n{}\n", self.name, said(&self.log_of_wrap(), &self.log_of_agent()))
     }
 
     /// Where clients find all of `pods`.
@@ -189,13 +203,14 @@ impl Wrap {
     }
 
     /// Asks it to stop, and waits.
-    pub(crate) fn stop(mut self) {
+    #[track_caller]
+    pub(crate) fn stop(self) {
         kill_process(Pid::from_child(&self.process), Signal::TERM).unwrap();
-        self.process.wait().unwrap();
+        self.until_ended("it has stopped, as it was asked to");
     }
 
     fn said(&self) -> String {
-        [&self.log, &self.of_agent].map(|log| fs::read_to_string(log).unwrap_or_default()).join("\nits agent:\n")
+        said(&self.log, &self.of_agent)
     }
 }
 
@@ -204,4 +219,8 @@ impl Drop for Wrap {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+fn said(wrap: &Path, agent: &Path) -> String {
+    [wrap, agent].map(|log| fs::read_to_string(log).unwrap_or_default()).join("\nits agent:\n")
 }

@@ -12,8 +12,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use testkit::Ends;
 
-const LONG: Duration = Duration::from_secs(90);
+/// Several times what a loaded machine takes for anything here.
+const LONG: Duration = Duration::from_secs(180);
 
 /// A process that runs. Dropped, it is killed.
 pub(crate) struct Running {
@@ -150,7 +152,7 @@ impl Drop for Running {
 
 /// Runs `refloat` to its end.
 pub(crate) fn refloat(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_refloat")).args(args).stdin(Stdio::null()).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_refloat")).args(args).stdin(Stdio::null()).output_in_time().unwrap()
 }
 
 /// The same, where it has to succeed. Gives what it printed.

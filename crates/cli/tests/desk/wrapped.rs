@@ -13,7 +13,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use testkit::{Client, MemberPorts, Port, Version};
 
-pub(crate) const LONG: Duration = Duration::from_secs(60);
+/// Several times what a loaded machine takes for anything here.
+pub(crate) const LONG: Duration = Duration::from_secs(120);
 
 /// A folder, and the ports that belong to what runs in it.
 pub(crate) struct Place {

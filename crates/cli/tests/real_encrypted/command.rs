@@ -2,12 +2,14 @@
 
 use std::process::{Command, Output, Stdio};
 
+use testkit::Ends;
+
 pub(crate) fn refloat(args: &[&str], environment: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_refloat"));
     for name in ["VAULT_ADDR", "VAULT_TOKEN", "AWS_REGION", "AWS_PROFILE", "AWS_ACCESS_KEY_ID"] {
         command.env_remove(name);
     }
-    command.args(args).envs(environment.iter().copied()).stdin(Stdio::null()).output().unwrap()
+    command.args(args).envs(environment.iter().copied()).stdin(Stdio::null()).output_in_time().unwrap()
 }
 
 #[track_caller]
@@ -51,5 +53,5 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 pub(crate) fn at_a_terminal(answers: &str, args: &[&str]) -> Output {
     let mut python = Command::new("python3");
     let program = [&[env!("CARGO_BIN_EXE_refloat")], args].concat();
-    python.args(["-c", AT_A_TERMINAL, answers]).args(program).stdin(Stdio::null()).output().unwrap()
+    python.args(["-c", AT_A_TERMINAL, answers]).args(program).stdin(Stdio::null()).output_in_time().unwrap()
 }

@@ -3,6 +3,7 @@
 use std::process::{Command, Stdio};
 
 use archive::encryption::{Passphrase, Recipient};
+use testkit::Ends;
 use tokio::runtime::Runtime;
 
 use crate::command::{at_a_terminal, require_ok, require_refusal};
@@ -25,7 +26,8 @@ fn a_person_is_asked_for_the_passphrase_and_it_is_not_shown() {
     }
     // Nobody is asked where nobody is.
     let mut alone = Command::new("setsid");
-    let output = alone.args([env!("CARGO_BIN_EXE_refloat"), "get", src, "/4"]).stdin(Stdio::null()).output().unwrap();
+    let output =
+        alone.args([env!("CARGO_BIN_EXE_refloat"), "get", src, "/4"]).stdin(Stdio::null()).output_in_time().unwrap();
     require_refusal(&output, 8, "passphrase");
 }
 
@@ -49,6 +51,6 @@ fn a_passphrase_is_changed_at_the_terminal() {
     assert_eq!(at_a_terminal("correct horse", &["get", src, "/4"]).status.code(), Some(8));
 
     let mut alone = Command::new("setsid");
-    let output = alone.arg(env!("CARGO_BIN_EXE_refloat")).args(change).stdin(Stdio::null()).output().unwrap();
+    let output = alone.arg(env!("CARGO_BIN_EXE_refloat")).args(change).stdin(Stdio::null()).output_in_time().unwrap();
     require_refusal(&output, 8, "--passphrase-file");
 }

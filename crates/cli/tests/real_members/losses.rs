@@ -48,7 +48,7 @@ pub(crate) fn lose_one_disk_and_then_all(world: &mut World, wraps: &mut Vec<Wrap
         wrap.until("it has a vote and everything", || world.reads(number, "while it is away", "2"));
     }
     assert_eq!(world.truth(), before, "{version}");
-    world.client().put("afterwards", "3").unwrap();
+    wraps[0].until("it is written to", || world.puts("afterwards", "3"));
     let after = world.truth();
     world.until_sealed(after.0);
     world.require(after);
@@ -80,7 +80,7 @@ pub(crate) fn lose_the_quorum(world: &mut World, wraps: &mut Vec<Wrap>) {
         wrap.until("it has a vote and everything", || world.reads(number, "alone", "3"));
         wraps.push(wrap);
     }
-    world.client().put("afterwards", "4").unwrap();
+    wraps[0].until("it is written to", || world.puts("afterwards", "4"));
     let after = world.truth();
     world.until_sealed(after.0);
     world.require(after);

@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -10,6 +12,9 @@ use testkit::{Client, Version};
 use crate::doors::Doors;
 use crate::pod::{Pod, Wrap};
 use crate::running::{Running, refloat, succeed};
+
+/// Longer than it takes to log in, to follow, and to be told by another one that it writes no more.
+const LONG: Duration = Duration::from_secs(180);
 
 pub(crate) struct World {
     pub(crate) folder: TempDir,
@@ -48,9 +53,9 @@ impl World {
         let mut wraps = self.wrap_all();
         wraps[0].until("it can be written to", || self.puts("first", "1"));
         self.doors.close(&self.client());
-        let client = self.client();
         for at in 0..40 {
-            client.put(format!("key {}", at % 9), format!("value {at}")).unwrap();
+            let (key, value) = (format!("key {}", at % 9), format!("value {at}"));
+            wraps[0].until("it is written", || self.puts(&key, &value));
         }
         self.until_sealed(self.truth().0);
         if let Doors::Guarded(_) = self.doors {
@@ -103,13 +108,17 @@ impl World {
 
     /// Waits until one of the agents has sealed `revision`.
     pub(crate) fn until_sealed(&mut self, revision: i64) {
-        let writer = loop {
-            let is_writing = |agent: &mut Running| agent.until("it tells", |_| true)["capture"]["state"] == "following";
-            if let Some(writer) = self.agents.iter_mut().position(is_writing) {
-                break writer;
-            }
+        let deadline = Instant::now() + LONG;
+        let is_sealed = |agent: &Running| {
+            let status = agent.status().unwrap_or_default();
+            status["capture"]["state"] == "following" && status["recoverable"]["revision"].as_i64() >= Some(revision)
         };
-        self.agents[writer].until_sealed(revision);
+        let what = format!("revision {revision} is sealed");
+        while !self.agents.iter().any(is_sealed) {
+            self.agents.iter_mut().for_each(|agent| agent.require_alive(&what));
+            assert!(Instant::now() < deadline, "waiting until {what}\n{}", self.told());
+            sleep(Duration::from_millis(20));
+        }
     }
 
     /// Requires that the archive has at a revision what the live member had there.
@@ -126,6 +135,12 @@ impl World {
         let told = refloat(&["inspect", &self.archive(), "-o", "json"]).stdout;
         let told: Value = serde_json::from_slice(&told).ok()?;
         told["users"].as_u64().filter(|_| told["auth_enabled"] == true)
+    }
+
+    /// What agents tell of themselves, and everything that they and those around etcd have logged.
+    fn told(&self) -> String {
+        let of_agents = self.agents.iter().map(|agent| format!("{:#}\n", agent.status().unwrap_or_default()));
+        of_agents.chain(self.pods.iter().map(Pod::said)).collect()
     }
 
     fn archive(&self) -> String {

@@ -14,7 +14,7 @@ use std::process::{Child, Stdio};
 
 use running::Running;
 use tempfile::TempDir;
-use testkit::{Client, MemberPorts, Port, Version};
+use testkit::{Client, MemberPorts, PATIENCE, Port, Version, ended_within};
 
 #[test]
 fn what_the_page_shows_is_so_and_what_is_ordered_there_is_done() {
@@ -37,7 +37,7 @@ fn what_the_page_shows_is_so_and_what_is_ordered_there_is_done() {
         }
         last = line;
     }
-    let ended = visitor.0.wait().unwrap();
+    let ended = ended_within(&mut visitor.0, PATIENCE).expect("the script ends, having closed its output");
     let complaints = fs::read_to_string(&complaints).unwrap();
     assert!(ended.success(), "the script ended with {ended}:\n{complaints}\n{}", stage.running.said());
     assert_eq!(last, "all was as it should be");

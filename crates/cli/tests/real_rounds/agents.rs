@@ -23,10 +23,9 @@ struct Beside {
     is_frozen: bool,
 }
 
-const LONG: Duration = Duration::from_secs(90);
+/// Several times what a loaded machine takes for anything here.
+const LONG: Duration = Duration::from_secs(180);
 const POLL: Duration = Duration::from_millis(20);
-/// How long the others wait before they take over.
-pub(crate) const TERM: Duration = Duration::from_secs(2);
 
 impl Agents {
     /// As many as there are `pages`, which have their things in folders below `folder`. None runs yet.
@@ -55,32 +54,40 @@ impl Agents {
 
     /// The agent that has the right to write.
     pub(crate) fn writer(&mut self) -> usize {
-        self.find("an agent that writes", LONG, |_, status| writes(status) && status["capture"]["state"] != "starting")
+        self.find("an agent that writes", |_, status| writes(status) && status["capture"]["state"] != "starting")
     }
 
-    /// Waits `patience` for another agent than `before` to write.
-    pub(crate) fn until_another_writes(&mut self, before: usize, patience: Duration) -> usize {
-        self.find("another agent that writes", patience, |agent, status| {
+    /// Waits for another agent than `before` to write.
+    pub(crate) fn until_another_writes(&mut self, before: usize) -> usize {
+        self.find("another agent that writes", |agent, status| {
             agent != before && writes(status) && status["capture"]["state"] == "following"
         })
     }
 
     /// Waits until the agent that writes tells that everything up to `revision` is in the archive.
     pub(crate) fn until_sealed(&mut self, revision: i64) -> usize {
-        self.find(&format!("revision {revision} in the archive"), LONG, |_, status| {
+        self.find(&format!("revision {revision} in the archive"), |_, status| {
             writes(status) && status["capture"]["revision_sealed"].as_i64() >= Some(revision)
         })
     }
 
-    /// Waits until this one knows that another one writes.
-    pub(crate) fn until_it_stands_by(&mut self, number: usize) {
+    /// The right by which it writes.
+    pub(crate) fn right_of(&mut self, number: usize) -> u64 {
         let running = self.0[number].running.as_mut().unwrap();
-        running.until("it stands by", |status| status["capture"]["state"] == "standing_by");
+        let told = running.until("it tells by which right", |status| status["capture"]["epoch"].is_u64());
+        told["capture"]["epoch"].as_u64().unwrap()
+    }
+
+    /// Waits until this one knows that somebody writes by a later right than `right`: another one, or itself again where that one
+    /// stood still.
+    pub(crate) fn until_it_knows_a_later_right(&mut self, number: usize, right: u64) {
+        let running = self.0[number].running.as_mut().unwrap();
+        running.until("it knows a later right", |status| status["capture"]["epoch"].as_u64() > Some(right));
     }
 
     /// Waits for an agent of which `is_so` holds.
-    fn find(&mut self, what: &str, patience: Duration, is_so: impl Fn(usize, &Value) -> bool) -> usize {
-        let deadline = Instant::now() + patience;
+    fn find(&mut self, what: &str, is_so: impl Fn(usize, &Value) -> bool) -> usize {
+        let deadline = Instant::now() + LONG;
         while Instant::now() < deadline {
             for (number, beside) in self.0.iter_mut().enumerate().filter(|(_, beside)| !beside.is_frozen) {
                 let Some(running) = &mut beside.running else { continue };
@@ -92,7 +99,7 @@ impl Agents {
             }
             sleep(POLL);
         }
-        panic!("within {patience:?}, there was not {what}\n{}", self.told());
+        panic!("within {LONG:?}, there was not {what}\n{}", self.told());
     }
 
     /// What agents say of themselves, and what they have logged lately.

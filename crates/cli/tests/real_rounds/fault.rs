@@ -3,7 +3,6 @@
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use crate::agents::TERM;
 use crate::stage::Stage;
 use crate::traffic::Traffic;
 
@@ -99,11 +98,12 @@ impl Fault {
                 stage.start_agent(writer);
             }
             Self::WriterFrozen => {
+                let right = stage.agents.right_of(writer);
                 stage.agents.freeze(writer);
-                stage.agents.until_another_writes(writer, TERM * 10);
+                stage.agents.until_another_writes(writer);
                 traffic.until_more(50);
                 stage.agents.thaw(writer);
-                stage.agents.until_it_stands_by(writer);
+                stage.agents.until_it_knows_a_later_right(writer, right);
             }
             Self::ClockJumps => {
                 stage.agents.kill(writer);

@@ -6,9 +6,15 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::Command;
+use std::time::Duration;
+
+use testkit::{Ends, ended_within};
 
 /// Says, in the process that has them, that the namespaces are there; and names the file that comes of that.
 const INSIDE: &str = "REFLOAT_TEST_HOSTS";
+
+/// How long a test may take that is run again: each of its waits is shorter.
+const ENDS_WITHIN: Duration = Duration::from_secs(600);
 
 /// Some hosts.
 pub(crate) struct Hosts(usize);
@@ -107,13 +113,15 @@ pub(crate) fn test_at_desk(host: usize, port: u16) -> SocketAddr {
 fn run_inside(name: &str) {
     let folder = tempfile::tempdir().unwrap();
     let note = folder.path().join("inside");
-    let status = Command::new("unshare")
+    let mut unshare = Command::new("unshare")
         .args(["--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"])
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", name, "--nocapture"])
         .env(INSIDE, &note)
-        .status()
+        .spawn()
         .expect("unshare, of util-linux, is there: apt-get install util-linux");
+    // Killed, it takes everything with it that was started there.
+    let Some(status) = ended_within(&mut unshare, ENDS_WITHIN) else { panic!("{name} does not end") };
     assert!(
         status.success(),
         "{name}, run on hosts of its own: {status} (are namespaces for users and networks allowed on this machine, \
@@ -124,6 +132,6 @@ fn run_inside(name: &str) {
 
 #[track_caller]
 fn run(script: &str) {
-    let output = Command::new("sh").args(["-c", script]).output().unwrap();
+    let output = Command::new("sh").args(["-c", script]).output_in_time().unwrap();
     assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
 }

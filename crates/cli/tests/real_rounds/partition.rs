@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use testkit::stores::{FakeGcs, Toxic};
 use testkit::{Client, Version};
 
-use crate::agents::{Agents, TERM};
+use crate::agents::Agents;
 use crate::bucket::{BUCKET, open_bucket};
 use crate::compare::Reader;
 use crate::hosts::{Hosts, at_desk, at_hub, test_at_desk, test_at_hub};
@@ -151,9 +151,10 @@ fn play(hosts: Hosts, version: Version, line: Line, cut_off: fn(&Hosts, usize)) 
     let traffic = Traffic::begin(&world.reach(), seed, 20);
     world.agents.until_sealed(traffic.until_more(150));
 
+    let right = world.agents.right_of(writer);
     cut_off(&world.hosts, writer);
     traffic.avoid(Some(writer));
-    let next = world.agents.until_another_writes(writer, TERM * 30);
+    let next = world.agents.until_another_writes(writer);
     world.agents.until_sealed(traffic.until_more(150));
     let at_takeover = world.reader().epochs();
     // Whatever the one that is cut off still wanted to do, it has had the time for it.
@@ -162,7 +163,7 @@ fn play(hosts: Hosts, version: Version, line: Line, cut_off: fn(&Hosts, usize)) 
     traffic.avoid(None);
     let sealed = traffic.until_more(200);
     world.agents.until_sealed(sealed);
-    world.agents.until_it_stands_by(writer);
+    world.agents.until_it_knows_a_later_right(writer, right);
 
     let reader = world.reader();
     require_order(&at_takeover, &reader.epochs());

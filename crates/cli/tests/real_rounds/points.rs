@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
-use testkit::Version;
+use testkit::{Ends, Version};
 
 use crate::compare::{Reader, database_of, hash_of};
 use crate::seed::{count, seed};
@@ -16,7 +16,7 @@ use crate::traffic::{Traffic, Truth, Written};
 /// How many points, if `POINTS` does not say.
 const POINTS: usize = 100;
 /// How far a change may be seen from when it was made, while nobody is killed: a second is the finest that is told.
-const SOON: SignedDuration = SignedDuration::from_secs(3);
+const SOON: SignedDuration = SignedDuration::from_secs(5);
 
 #[test]
 fn random_points_of_a_random_history_are_what_the_cluster_had() {
@@ -54,7 +54,7 @@ fn random_points_of_a_random_history_are_what_the_cluster_had() {
     early.iter().for_each(|truth| before.require(truth));
     early.iter().for_each(|truth| require_built(&stage, truth));
     // The same history in other objects.
-    let merged = stage.place.command("merge").output().unwrap();
+    let merged = stage.place.command("merge").output_in_time().unwrap();
     assert!(merged.status.success(), "{}", String::from_utf8_lossy(&merged.stderr));
     let after = Reader::open(stage.place.open());
     late.iter().for_each(|truth| after.require(truth));
@@ -85,7 +85,7 @@ fn require_built(stage: &Stage, truth: &Truth) {
     let dir = stage.folder.path().join("built");
     let mut command = stage.place.command("restore");
     command.args(["--at", &truth.revision.to_string(), "--bump-revision", "0", "--data-dir"]);
-    let built = command.arg(&dir).output().unwrap();
+    let built = command.arg(&dir).output_in_time().unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     assert_eq!(hash_of(&database_of(&dir), truth), truth.hash, "HashKV of {truth:?} in a data directory");
     fs::remove_dir_all(&dir).unwrap();

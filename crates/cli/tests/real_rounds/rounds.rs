@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, SeedableRng};
-use testkit::{Member, Version};
+use testkit::{Ends, Member, Version};
 
 use crate::compare::Reader;
 use crate::fault::Fault;
@@ -198,12 +198,12 @@ impl Run {
         }
         self.compare(last);
         let truth = self.traffic.truth_of(last).unwrap();
-        let verified = self.stage.place.command("verify").output().unwrap();
+        let verified = self.stage.place.command("verify").output_in_time().unwrap();
         assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
         let dir = self.stage.folder.path().join("restored");
         let mut restore = self.stage.place.command("restore");
         restore.args(["--at", &last.to_string(), "--bump-revision", "0", "--data-dir"]);
-        let restored = restore.arg(&dir).output().unwrap();
+        let restored = restore.arg(&dir).output_in_time().unwrap();
         assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));
         let etcd = Member::new(version, &dir).start();
         let found = etcd.client().hash_kv(last).unwrap();

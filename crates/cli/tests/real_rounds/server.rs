@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::NamedTempFile;
 
-const LONG: Duration = Duration::from_secs(90);
+const LONG: Duration = Duration::from_secs(180);
 
 /// A process.
 pub(crate) struct Server {

@@ -70,7 +70,7 @@ struct Shared {
 }
 
 const KEYS: u32 = 300;
-const LONG: Duration = Duration::from_secs(90);
+const LONG: Duration = Duration::from_secs(180);
 // gRPC codes of a request that was refused for what it asks: trying another member does not help.
 const REFUSED: [i64; 4] = [3, 5, 9, 11];
 

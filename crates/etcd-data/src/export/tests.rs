@@ -1,6 +1,7 @@
 use std::fs;
 
 use super::*;
+use crate::database::RevisionRange;
 use crate::digest::{self, Digest};
 use crate::error::Kind;
 use crate::restore::PlanError;
@@ -49,6 +50,23 @@ fn what_nobody_knows_is_carried_along() {
         export(&source, Some(Revision(at)), &Against::default(), &path, &mut |_| {}).unwrap();
         let opened = Source::open(&path, folder.path()).unwrap();
         assert_eq!(opened.database.tables(), source.tables(), "{at}");
+    }
+}
+
+#[test]
+fn what_the_source_lacks_up_to_the_revision_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut sample = sample();
+    sample.lose(|at| at.main == Revision(3));
+    let source = sample.database();
+    let missing = Holes { count: 1, first: RevisionRange { from: Revision(3), to: Revision(3) } };
+    for (at, told) in [(Some(2), None), (Some(4), Some(missing)), (None, Some(missing))] {
+        let path = folder.path().join(format!("{at:?}.db"));
+        let exported = export(&source, at.map(Revision), &Against::default(), &path, &mut |_| {}).unwrap();
+        assert_eq!(exported.holes, told, "{at:?}");
+        let mut expected = records(&source);
+        expected.retain(|(key, _)| at.is_none_or(|at| key.main.0 <= at));
+        assert_eq!(records(&Source::open(&path, folder.path()).unwrap().database), expected, "{at:?}");
     }
 }
 

@@ -23,6 +23,8 @@ pub struct CaughtUp {
     pub applied: u64,
     /// How many entries the database did not have.
     pub entries: u64,
+    /// How many revisions these have made.
+    pub revisions: u64,
     /// Entries behind the last applied one that may yet be taken back.
     pub uncommitted: u64,
     /// Users who cannot log in before their password is set again: see [`Replayed::lost_passwords`].
@@ -49,10 +51,10 @@ pub fn catch_up<S: Storage + 'static>(
     let rows = find(&database, pending.interest(tables)?)?;
 
     let replayed = replay(&database, rows, pending)?;
-    let Replayed { records, tables, uncommitted, lost_passwords, in_doubt, .. } = replayed;
+    let Replayed { records, tables, revisions, uncommitted, lost_passwords, in_doubt, .. } = replayed;
     let applied = tables.consistent_index()?.unwrap_or_default();
     let database = database.followed_by(RevisionRange::ALL, Arc::new(records)).with_tables(tables);
-    Ok(CaughtUp { database, applied, entries, uncommitted, lost_passwords, in_doubt })
+    Ok(CaughtUp { database, applied, entries, revisions, uncommitted, lost_passwords, in_doubt })
 }
 
 /// Who votes, as far as the database knows: what it keeps for raft since 3.5, else its members.

@@ -8,6 +8,7 @@ use std::thread;
 use super::destination::{Unit, WalPlace};
 use super::disk::{Disk, NewFile};
 use super::error::RestoreError;
+use super::holes::Holes;
 use super::member_dir::{create_dir, sync_dir, write_member, write_wal};
 use super::new_tables::new_tables;
 use super::options::DigestRule;
@@ -31,6 +32,7 @@ pub(crate) struct Built {
     pub(crate) records: u64,
     pub(crate) size_bytes: u64,
     pub(crate) missing_leases: BTreeMap<LeaseId, u64>,
+    pub(crate) holes: Option<Holes>,
 }
 
 /// Builds the unit of `plan` as the new folder `new`, and its log as `new_wal` if that is to lie elsewhere.
@@ -113,7 +115,8 @@ fn write_database(
     };
     progress(Progress { step: Step::Proving, done_bytes: 0, of_bytes: built.size_bytes });
     let hash = synced(&mut *file, path, || read_back.require(path, &expected))?;
-    Ok(Built { hash, records: copied.records, size_bytes: built.size_bytes, missing_leases: copied.missing_leases })
+    let Copied { records, missing_leases, holes, .. } = copied;
+    Ok(Built { hash, records, size_bytes: built.size_bytes, missing_leases, holes })
 }
 
 /// What of `source` goes into the new database.

@@ -17,6 +17,7 @@ use bolt_file::write::{self, BucketBuilder, Builder, Built, WriteError};
 
 use super::disk::NewFile;
 use super::error::{PlanError, RestoreError};
+use super::holes::{Holes, Unbroken};
 use super::progress::{Progress, Step};
 use super::proof::{ReadBack, Written};
 use crate::batch::Batch;
@@ -52,6 +53,8 @@ pub(crate) struct Copied {
     pub(crate) last: Option<RevKey>,
     /// Leases that live keys name and the source has no record of, and how many keys do.
     pub(crate) missing_leases: BTreeMap<LeaseId, u64>,
+    /// What the source's file lacks of what was looked at.
+    pub(crate) holes: Option<Holes>,
     /// Of the name of the bucket and of all its records.
     pub(crate) crc: Crc,
 }
@@ -150,7 +153,7 @@ fn copy_records<S: Sink>(
 ) -> Result<Copied, RestoreError> {
     let of_bytes = contents.source.size_bytes();
     let mut done_bytes = 0;
-    let mut copied = Copied { records: 0, last: None, missing_leases: BTreeMap::new(), crc: Crc::of(KEY) };
+    let mut copied = Copied { records: 0, last: None, missing_leases: BTreeMap::new(), holes: None, crc: Crc::of(KEY) };
     let mut survivors = contents.survivors.map(Survivors::reader);
     let mut orphans = Orphans::default();
     let mut unbroken = Unbroken::of(contents.source)?;
@@ -178,6 +181,7 @@ fn copy_records<S: Sink>(
     };
     contents.source.scan(RevisionRange::up_to(contents.up_to), Direction::Forwards, look, take)?;
     copied.missing_leases = orphans.by_lease();
+    copied.holes = unbroken.holes();
     Ok(copied)
 }
 
@@ -190,35 +194,6 @@ struct Seen {
 fn missing_lease(tables: &Tables, record: Record<'_>) -> Result<Option<LeaseId>, Error> {
     let lease = record.key_value()?.lease;
     Ok((lease != LeaseId(0) && !tables.has_lease(lease)).then_some(lease))
-}
-
-/// Sees to it that no change is left out between layers or inside one. Up to the compact revision history has holes, and
-/// a file is taken as it is.
-struct Unbroken {
-    /// The last revision before which there may be holes.
-    from: Revision,
-    last: Option<RevKey>,
-}
-
-impl Unbroken {
-    fn of(source: &Database) -> Result<Self, RestoreError> {
-        let compact = source.tables().compact_revision()?;
-        let file = source.last_of_file()?.map(|last| last.main);
-        Ok(Self { from: compact.max(file).unwrap_or(Revision::FIRST), last: None })
-    }
-
-    fn follow(&mut self, at: RevKey) -> Result<(), RestoreError> {
-        let before = self.last.replace(at);
-        if at.main <= self.from {
-            return Ok(());
-        }
-        let last = before.map_or(self.from, |before| before.main.max(self.from));
-        let expected = before.filter(|before| before.main == at.main).map_or(0, |before| before.sub.saturating_add(1));
-        if at.main > last.next() || at.sub != expected {
-            return Err(RestoreError::Hole { missing: last.next().min(at.main), last });
-        }
-        Ok(())
-    }
 }
 
 /// Keys whose newest record so far names a lease that there is no record of. Few at any time: a lease takes its keys

@@ -60,6 +60,12 @@ impl Sample {
         self
     }
 
+    /// Loses the records of which `is_lost` says so.
+    pub(crate) fn lose(&mut self, is_lost: impl Fn(RevKey) -> bool) -> &mut Self {
+        self.records.retain(|(at, _)| !is_lost(*at));
+        self
+    }
+
     pub(crate) fn txn(&mut self, changes: &[Change<'_>]) -> &mut Self {
         let main = self.current().next();
         self.current = Some(main);

@@ -3,6 +3,7 @@
 mod anchors;
 mod broken_disk;
 mod crash;
+mod lacking;
 mod lying;
 mod owners;
 mod place;
@@ -320,6 +321,7 @@ fn real_directories_are_restored_from_what_they_hold() {
         assert_eq!(live(&database).len() as u64, count_live(&source.database), "{name}");
         let expected = crate::hash::hash_kv(&source.database, None, None).unwrap();
         assert_eq!(restored.hash, expected, "{name}");
+        assert_eq!(restored.holes, None, "{name}");
         // What the truth says a running server answered at this revision, if it was asked.
         let truth = testkit::fixtures::data_dir_truth(name);
         for point in testkit::fixtures::points(&truth) {

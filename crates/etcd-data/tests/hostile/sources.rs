@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use etcd_data::bolt_file::{self, BoltFile, check};
 use etcd_data::container::{Container, ExpandError};
@@ -238,6 +239,34 @@ fn a_file_that_somebody_commits_to_is_noticed_by_all_that_read_it() {
     for error in seen.map(Result::unwrap_err) {
         assert!(matches!(error, ViewError::Data(Error::Bolt(bolt_file::Error::Changed))), "{error:?}");
     }
+}
+
+/// By a program that writes a snapshot anew where it is, or by an etcd whose lock does not reach here.
+#[test]
+fn a_file_that_is_overwritten_in_its_middle_while_it_is_read_is_noticed() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("db");
+    let bytes = bolt_file(&buckets(2000)).unwrap();
+    fs::write(&path, &bytes).unwrap();
+    let other = OpenOptions::new().write(true).open(&path).unwrap();
+    // So that a write at once does not fall into the same tick of the file system's clock.
+    other.set_modified(SystemTime::now() - Duration::from_secs(3600)).unwrap();
+    let source = open(&path).unwrap();
+
+    let value = (bytes.len() / 2..).find(|&at| bytes[at..].starts_with(&[7; 16])).unwrap();
+    let mut seen = 0;
+    let visited = source.database.visit(RevisionRange::ALL, |_| {
+        if seen == 0 {
+            other.write_all_at(&[8], value as u64).unwrap();
+        }
+        seen += 1;
+        Ok::<_, Error>(ControlFlow::Continue(()))
+    });
+    let error = visited.unwrap_err();
+    assert!(matches!(error, Error::Bolt(bolt_file::Error::Changed)) && error.kind() == Kind::Conflict, "{error:?}");
+    // Neither the meta pages nor what is in the others told.
+    assert_eq!(seen, 2000);
+    assert!(check(open(&path).unwrap().database.file().unwrap(), 2).unwrap().is_sound());
 }
 
 #[test]

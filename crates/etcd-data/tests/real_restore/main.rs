@@ -7,11 +7,13 @@
 //! - [`versions`]: from every version, for every version, at every revision
 //! - [`carried`]: leases, alarms and users; [`members`]: several, killed and replaced ones
 //! - [`compaction`]: before a restore, with it and in the middle of one; [`files`]: exports and defragmented files
+//! - [`edges`]: nothing at all, and what is larger than usual
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
 
 mod carried;
 mod compaction;
+mod edges;
 mod files;
 mod judged;
 mod members;

@@ -1,5 +1,6 @@
 //! Several members, one with its log elsewhere, one that was replaced, and those that were killed.
 
+use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use etcd_data::restore::options::Token;
 use etcd_data::undo::undo;
 use etcd_data::{Revision, Source};
 use testkit::fixtures::{DATA_DIRS, data_dir, data_dir_truth, points};
-use testkit::{Client, ClusterPlan, Member, Version};
+use testkit::{Client, Cluster, ClusterPlan, Member, Version, until};
 
 use crate::judged::{runs_and_says, works};
 use crate::origin::{Origin, options, origins, restored};
@@ -17,19 +18,7 @@ use crate::origin::{Origin, options, origins, restored};
 #[test]
 fn three_restored_members_are_a_cluster_and_one_can_be_lost() {
     for origin in origins() {
-        let source = origin.open(&origin.snapshot());
-        let plan = ClusterPlan::of(3);
-        let dirs: Vec<PathBuf> = plan.names().iter().map(|name| origin.folder.path().join(name)).collect();
-        for ((name, url), dir) in plan.names().iter().zip(plan.peer_urls()).zip(&dirs) {
-            let options = Options {
-                name: name.clone(),
-                initial_cluster: Some(plan.initial_cluster()),
-                peer_urls: Some(url),
-                ..Options::new(dir, Token::Named("three".into()), "now")
-            };
-            restored(&source, &options);
-        }
-        let mut cluster = plan.start(origin.version, &dirs);
+        let mut cluster = three_restored(&origin);
         let expected = origin.said_at(64);
         for member in &cluster.members {
             assert_eq!(member.client().hash_kv(64).unwrap().hash, expected.hash, "{}", origin.version);
@@ -44,6 +33,70 @@ fn three_restored_members_are_a_cluster_and_one_can_be_lost() {
         let hash = cluster.members[0].client().hash_kv(revision).unwrap();
         assert_eq!(back.client().hash_kv(revision).unwrap().hash, hash.hash, "{}", origin.version);
     }
+}
+
+#[test]
+fn in_a_restored_cluster_of_3_4_an_empty_disk_takes_the_place_of_a_lost_one() {
+    an_empty_disk_takes_the_place_of_a_lost_one(Version::V34);
+}
+
+#[test]
+fn in_a_restored_cluster_of_3_7_an_empty_disk_takes_the_place_of_a_lost_one() {
+    an_empty_disk_takes_the_place_of_a_lost_one(Version::V37);
+}
+
+/// Who comes has nothing, and no restored member has the first entries of the log: the leader sends its whole database.
+fn an_empty_disk_takes_the_place_of_a_lost_one(version: Version) {
+    let origin = Origin::of(version);
+    let mut cluster = three_restored(&origin);
+    let lost = cluster.members.remove(1).kill();
+    fs::remove_dir_all(lost.data_dir()).unwrap();
+    let (there, url) = (cluster.client(), lost.peer_url());
+    // etcd takes no change of members before they have all seen each other for five seconds.
+    until("the lost member is removed", || match member_at(&there, &url) {
+        Some(id) => Err(there.member_remove(id)),
+        None => Ok(()),
+    });
+    until("another one is added in its place", || match member_at(&there, &url) {
+        Some(_) => Ok(()),
+        None => Err(there.member_add(&url)),
+    });
+
+    let back = lost.flag("--initial-cluster-state=existing").start();
+    let (said, expected) = (back.client().hash_kv(64).unwrap(), origin.said_at(64));
+    assert_eq!((said.hash, said.compact_revision), (expected.hash, expected.compact_revision));
+    // With one more of the others gone, nothing is written without it.
+    cluster.members.remove(1).kill();
+    put_once_there_is_a_leader(&back.client(), "with two of three");
+    for client in [&there, &back.client()] {
+        let read = until("what was written is read", || client.get("alive"));
+        assert_eq!(read.unwrap().value, b"with two of three");
+    }
+    let hash = there.hash_kv(0).unwrap();
+    assert_eq!(back.client().hash_kv(hash.header_revision).unwrap().hash, hash.hash);
+}
+
+/// The id of the member that the others find at `url`, if they know of one.
+fn member_at(client: &Client, url: &str) -> Option<u64> {
+    let listed = client.member_list().unwrap();
+    listed.iter().find(|member| member.peer_urls.iter().any(|peer| peer == url)).map(|member| member.id)
+}
+
+/// The members of a cluster of three that was restored of what `origin` left.
+fn three_restored(origin: &Origin) -> Cluster {
+    let source = origin.open(&origin.snapshot());
+    let plan = ClusterPlan::of(3);
+    let dirs: Vec<PathBuf> = plan.names().iter().map(|name| origin.folder.path().join(name)).collect();
+    for ((name, url), dir) in plan.names().iter().zip(plan.peer_urls()).zip(&dirs) {
+        let options = Options {
+            name: name.clone(),
+            initial_cluster: Some(plan.initial_cluster()),
+            peer_urls: Some(url),
+            ..Options::new(dir, Token::Named("three".into()), "now")
+        };
+        restored(&source, &options);
+    }
+    plan.start(origin.version, &dirs)
 }
 
 /// The member that was lost may have been the leader; the others then elect one, which takes a second or two.

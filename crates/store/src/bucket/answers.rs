@@ -56,6 +56,8 @@ pub(super) fn check(answer: &Answer, when: Option<&When>) -> Result<(), Fault> {
         "CustomerEncryptionKeyIsIncorrect"
         | "ResourceIsEncryptedWithCustomerEncryptionKey"
         | "ResourceNotEncryptedWithCustomerEncryptionKey" => Fault::OtherKey(what()),
+        // It has the words of a lock in it, and nothing there is kept.
+        "InvalidRequest" if is_about_checksum(message) => Fault::Invalid(what()),
         "AccessDenied" | "InvalidRequest" if is_lock(message) => Fault::Retained { until: None },
         "RetentionPolicyNotMet" | "ObjectUnderActiveHold" | "ObjectLocked" | "FileImmutable" => {
             Fault::Retained { until: until_in(text("Details")) }
@@ -108,6 +110,12 @@ fn until_in(details: &str) -> Option<Timestamp> {
 fn is_lock(message: &str) -> bool {
     let message = message.to_ascii_lowercase();
     message.contains("object lock") || message.contains("worm protected") || message.contains("retention")
+}
+
+/// What a bucket that keeps objects by default wants along with each.
+fn is_about_checksum(message: &str) -> bool {
+    let message = message.to_ascii_lowercase();
+    message.contains("content-md5") || message.contains("x-amz-checksum")
 }
 
 /// S3 has no code of its own for a key that is missing, or that an object is not encrypted with; what is wrong shows in words.
@@ -183,9 +191,12 @@ mod tests {
         let locked_up = "<Message>The object was stored using a form of Server Side Encryption. The correct parameters must \
                          be provided to retrieve the object.</Message>";
         let open = "<Message>The encryption parameters are not applicable to this object.</Message>";
+        let unvouched = "<Message>Content-MD5 OR x-amz-checksum- HTTP header is required for Put Object requests with Object \
+                         Lock parameters</Message>";
         for (status, code, rest, meaning) in [
             (400, "InvalidRequest", locked_up, "OtherKey"),
             (400, "InvalidRequest", open, "OtherKey"),
+            (400, "InvalidRequest", unvouched, "Invalid"),
             (400, "CustomerEncryptionKeyIsIncorrect", "", "OtherKey"),
             (404, "NoSuchKey", "", "NotFound"),
             (404, "NoSuchBucket", "", "NoSuchPlace"),

@@ -8,6 +8,7 @@ use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use sha2::{Digest, Sha256};
 use url::Url;
 
+use super::checksum::Checksum;
 use crate::credentials::aws::AwsKeys;
 use crate::credentials::gcp::GcpToken;
 use crate::error::Fault;
@@ -24,6 +25,8 @@ pub(crate) enum Dialect {
         region: String,
         /// Whose requests they are.
         keys: AwsKeys,
+        /// What is written comes with this.
+        checksum: Checksum,
     },
     /// Google Cloud Storage.
     Google {
@@ -86,24 +89,25 @@ impl Dialect {
         entry.text(name).filter(|tag| !tag.is_empty()).map(|tag| Tag(tag.to_owned()))
     }
 
-    /// Adds to `headers` what shows whose request it is.
+    /// Adds to `headers` what shows whose request it is. `sha256` is that of the body, where it is known.
     pub(super) async fn sign(
         &self,
         method: &Method,
         url: &Url,
         headers: &mut HeaderMap,
         body: &Bytes,
+        sha256: Option<[u8; 32]>,
     ) -> Result<(), Fault> {
         match self {
-            Self::S3 { region, keys } => {
+            Self::S3 { region, keys, .. } => {
                 let Some(keys) = keys.get().await? else { return Ok(()) };
                 let mut request = HttpRequest::new(HttpRequestBody::empty());
                 *request.method_mut() = method.clone();
                 *request.uri_mut() = url.as_str().parse().map_err(|_| Fault::Invalid(format!("{url} is no URL")))?;
                 *request.headers_mut() = std::mem::take(headers);
-                let digest = Sha256::digest(body);
+                let sha256 = sha256.unwrap_or_else(|| Sha256::digest(body).into());
                 AwsAuthorizer::new(&keys, "s3", region)
-                    .try_authorize(&mut request, Some(&digest))
+                    .try_authorize(&mut request, Some(sha256.as_slice()))
                     .map_err(|_| Fault::Credentials("they cannot be used to sign".into()))?;
                 *headers = std::mem::take(request.headers_mut());
             }

@@ -1,14 +1,10 @@
 //! Objects that nobody can delete until some time: S3's object lock. What Google has in its place is in `holds`.
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
-use bytes::Bytes;
 use jiff::{Timestamp, Unit};
 use reqwest::Method;
 use reqwest::header::HeaderMap;
-use sha2::{Digest, Sha256};
 
-use super::{Bucket, Dialect, Request, add_header, answers, holds};
+use super::{Bucket, Dialect, Request, add_header, answers, checksum, holds};
 use crate::error::Fault;
 use crate::http::Answer;
 use crate::key::Key;
@@ -44,12 +40,6 @@ pub(super) fn add_headers(bucket: &Bucket, headers: &mut HeaderMap, retention: R
         // It has no header for that.
         Dialect::Google { .. } => Err(Fault::Unable("hold an object from the moment that it is written")),
     }
-}
-
-/// Adds the digest that S3 wants along with whatever is to be kept.
-pub(super) fn add_digest(headers: &mut HeaderMap, bytes: &Bytes) -> Result<(), Fault> {
-    add_header(headers, "x-amz-sdk-checksum-algorithm", "SHA256")?;
-    add_header(headers, "x-amz-checksum-sha256", &BASE64_STANDARD.encode(Sha256::digest(bytes)))
 }
 
 /// What an answer about an object tells. Google's tells nothing of holds and of what its bucket keeps.
@@ -100,10 +90,7 @@ pub(super) async fn set(bucket: &Bucket, key: &Key, wanted: Retention) -> Result
 }
 
 async fn change(bucket: &Bucket, key: &Key, what: &str, document: String) -> Result<(), Fault> {
-    let mut headers = HeaderMap::new();
-    let body = Bytes::from(document);
-    add_digest(&mut headers, &body)?;
-    let answer =
-        bucket.request(Request { headers, body, query: vec![(what, "")], ..Request::of(Method::PUT, key) }).await?;
-    answers::check(&answer, None)
+    let mut request = Request { query: vec![(what, "")], body: document.into(), ..Request::of(Method::PUT, key) };
+    checksum::add(bucket, &mut request)?;
+    answers::check(&bucket.request(request).await?, None)
 }

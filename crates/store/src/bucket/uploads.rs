@@ -5,7 +5,7 @@ use std::fmt::Write;
 use bytes::Bytes;
 use reqwest::Method;
 
-use super::{Bucket, Request, answers, text_of};
+use super::{Bucket, Request, answers, checksum, text_of};
 use crate::error::Fault;
 use crate::http::Answer;
 use crate::key::Key;
@@ -19,7 +19,8 @@ const MAX_PAGES: usize = 100;
 pub(super) async fn begin(bucket: &Bucket, key: &Key, put: &Put) -> Result<Upload, Fault> {
     bucket.condition(&put.when)?;
     // The condition is for the completion.
-    let headers = bucket.headers_of(&Put { when: When::Always, ..put.clone() })?;
+    let mut headers = bucket.headers_of(&Put { when: When::Always, ..put.clone() })?;
+    checksum::announce(bucket, &mut headers)?;
     let request = Request { headers, query: vec![("uploads", "")], ..Request::of(Method::POST, key) };
     let answer = bucket.request(request).await?;
     answers::check(&answer, None).map_err(answers::of_place)?;
@@ -42,10 +43,12 @@ pub(super) async fn put_part(
         ..Request::of(Method::PUT, key)
     };
     bucket.add(&mut request.headers, &bucket.with_keys.0)?;
+    checksum::add(bucket, &mut request)?;
+    let digest = request.sha256;
     let answer = bucket.request(request).await?;
     check(&answer, None)?;
     let id = answer.header("etag").ok_or_else(|| Fault::Nonsense("it has no etag".into()))?;
-    Ok(Part { index, size_bytes, id: id.to_owned(), digest: None })
+    Ok(Part { index, size_bytes, id: id.to_owned(), digest })
 }
 
 pub(super) async fn complete(
@@ -63,7 +66,8 @@ pub(super) async fn complete(
     let mut body = String::from("<CompleteMultipartUpload>");
     for part in parts {
         let (number, id) = (u64::from(part.index) + 1, xml::escape(&part.id));
-        let _ = write!(body, "<Part><PartNumber>{number}</PartNumber><ETag>{id}</ETag></Part>");
+        let digest = checksum::of_part(bucket, part);
+        let _ = write!(body, "<Part><PartNumber>{number}</PartNumber><ETag>{id}</ETag>{digest}</Part>");
     }
     body.push_str("</CompleteMultipartUpload>");
     bucket.add(&mut headers, &bucket.with_keys.0)?;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 use store::{Fault, Key, Put, StoreError, Tag};
+use testkit::in_time;
 
 use super::{Opened, assert_deleted, keys, scratch};
 
@@ -60,7 +61,7 @@ pub async fn no_change_is_lost_among_many(store: Opened, other: Opened) {
             }
         })
     });
-    join_all(writers).await.into_iter().for_each(Result::unwrap);
+    in_time("all have written", join_all(writers)).await.into_iter().for_each(Result::unwrap);
 
     // Between asking for the tag and reading, another may have written: then the number that is written belongs to a newer tag
     // and the put fails. So none is lost.

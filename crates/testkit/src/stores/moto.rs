@@ -56,6 +56,14 @@ impl Moto {
         self.ask("PUT", &format!("/{name}"), &lock, b"").done("making a bucket with lock");
     }
 
+    /// Makes one that keeps every object for a day, whether or not somebody asks for that.
+    pub fn bucket_with_default_retention(&self, name: &str) {
+        self.bucket_with_lock(name);
+        let rule = "<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled><Rule><DefaultRetention>\
+                    <Mode>GOVERNANCE</Mode><Days>1</Days></DefaultRetention></Rule></ObjectLockConfiguration>";
+        self.ask("PUT", &format!("/{name}?object-lock"), &[], rule.as_bytes()).done("keeping what is in a bucket");
+    }
+
     /// Gives an object this tag and no other.
     pub fn tag(&self, bucket: &str, key: &str, name: &str, value: &str) {
         let tags = format!("<Tagging><TagSet><Tag><Key>{name}</Key><Value>{value}</Value></Tag></TagSet></Tagging>");

@@ -13,6 +13,7 @@ use self::keystone::Keystone;
 use super::answers::HttpAnswer;
 use super::server::{Server, installed};
 use crate::ports::Port;
+use crate::waiting::{Ends, PATIENCE};
 
 /// A running Swift.
 #[derive(Debug)]
@@ -148,6 +149,7 @@ impl Swift {
     pub fn forget_tokens(&self) {
         use std::io::{Read, Write};
         let mut connection = std::net::TcpStream::connect(self.ports.memcached.address()).unwrap();
+        connection.set_read_timeout(Some(PATIENCE)).unwrap();
         connection.write_all(b"flush_all\r\nquit\r\n").unwrap();
         let mut answer = String::new();
         connection.read_to_string(&mut answer).unwrap();
@@ -187,7 +189,7 @@ fn make_rings(programs: &Path, folder: &Path, ports: &Ports) {
         .args(["-c", include_str!("swift/rings.py.txt")])
         .arg(folder)
         .args([&ports.account, &ports.container, &ports.object].map(|port| port.number().to_string()))
-        .output()
+        .output_in_time()
         .expect("the Python of `cargo xtask servers` runs");
     assert!(made.status.success(), "making rings: {}", String::from_utf8_lossy(&made.stderr));
 }

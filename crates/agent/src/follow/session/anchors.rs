@@ -11,6 +11,7 @@ use tokio::time::timeout;
 
 use crate::follow::choose::called;
 use crate::follow::live::{Live, Sight};
+use crate::follow::merged::MergedFull;
 
 /// What members answered about one revision.
 #[derive(Debug, Clone, Default)]
@@ -42,6 +43,17 @@ pub(crate) async fn ask(live: Arc<dyn Live>, sight: Sight, revision: Revision) -
     }
     answers.differing = differing(&answers.anchors);
     answers
+}
+
+/// Asks them about `full`, which was merged. Where none tells, as etcd may have compacted its revision away since, they are
+/// asked about what is `sealed`: the full leads there, and what of it still counts then is compared at least.
+pub(crate) async fn ask_about_full(live: Arc<dyn Live>, sight: Sight, full: &MergedFull, sealed: Revision) -> Answers {
+    let answers = ask(Arc::clone(&live), sight.clone(), full.revision).await;
+    if !answers.anchors.is_empty() {
+        return answers;
+    }
+    tracing::warn!(revision = full.revision.0, "no member tells the hash of the merged full");
+    ask(live, sight, sealed).await
 }
 
 /// Members that hashed the same differently, those who stand alone first. Hashes with different compact revisions cannot be

@@ -67,7 +67,7 @@ pub(super) async fn sort_out(follower: &Follower, tip: &Tip) -> Result<LeftOver,
 /// Where the archive ends, as far as `lineage` goes.
 async fn end_of(follower: &Follower, lineage: &LineageId) -> Result<Option<Tip>, SessionError> {
     let wanted = Wanted { lineage: Some(lineage.clone()), target: Target::Latest };
-    let found = follower.home.with(move |archive, home| archive.tip_of(&wanted, &home.scratch)).await?;
+    let found = follower.home.recalling().with(move |archive, home| archive.tip_of(&wanted, &home.scratch)).await?;
     // Below a lineage, a parent may be what ends there.
     Ok(found.filter(|found| found.lineage == *lineage))
 }
@@ -80,7 +80,7 @@ async fn is_of_another_history(follower: &Follower, end: &Tip, all: &[Sealed]) -
     let at = kept.header.to.min(end.revision);
     // What cannot be read tells nothing.
     let Some(ours) = changes_of(follower, kept, at).await else { return Ok(false) };
-    let theirs = archived(&follower.home, end, at).await?;
+    let theirs = archived(&follower.home.recalling(), end, at).await?;
     // A full may have forgotten what was deleted.
     let (mut ours, mut theirs) = (puts(&ours).peekable(), puts(&theirs).peekable());
     Ok(ours.peek().is_some() && theirs.peek().is_some() && !ours.eq(theirs))

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use archive::Anchor;
 use futures::FutureExt;
 use futures::StreamExt;
 use futures::future::{BoxFuture, pending};
@@ -12,6 +13,7 @@ use super::*;
 use crate::follow::LOOK_EVERY;
 use crate::follow::base::Base;
 use crate::follow::live::{Seen, Watching};
+use crate::follow::merged::MergedFull;
 
 /// What goes on beside listening.
 struct Beside<'a> {
@@ -21,7 +23,8 @@ struct Beside<'a> {
     waiting: usize,
     /// When members are asked for hashes again.
     anchor_at: Option<Instant>,
-    anchoring: Option<BoxFuture<'a, Answers>>,
+    /// What they answer, and the merged full because of which they were asked, if it was one.
+    anchoring: Option<BoxFuture<'a, (Option<MergedFull>, Answers)>>,
     /// When members are asked again how they are.
     look_at: Instant,
     looking: Option<BoxFuture<'a, Result<Sight, Trouble>>>,
@@ -101,6 +104,7 @@ impl Session {
         mut delivered: watch::Receiver<Delivered>,
     ) -> Result<(), SessionError> {
         let mut fill = follower.spool.fill();
+        let mut merged = follower.merged.changes();
         let silence = follower.rhythm.silence;
         let mut silent_at = Instant::now() + silence;
         let far = Instant::now() + Duration::from_secs(1 << 30);
@@ -131,6 +135,11 @@ impl Session {
                 Some(order) = orders.recv() => self.take_order(order, follower, beside).await?,
                 () = sleep_until(beside.anchor_at.unwrap_or(far)), if self.segment.is_empty() && beside.anchoring.is_none() => {
                     self.begin_anchoring_if_due(follower, beside);
+                }
+                _ = merged.changed() => {
+                    if follower.merged.wanted().is_some() {
+                        beside.anchor_at = follower.rhythm.anchor_every.map(|_| Instant::now());
+                    }
                 }
                 answers = done(&mut beside.anchoring) => self.take_answers(answers, follower),
                 () = sleep_until(beside.look_at), if beside.looking.is_none() => {
@@ -199,13 +208,22 @@ impl Session {
     }
 
     /// Asks members for the hash of what is sealed: there is nothing later in between, be it because it was sealed just now, or
-    /// because nobody writes.
+    /// because nobody writes. A full that was merged of it comes first, at its own revision.
     fn begin_anchoring_if_due<'a>(&self, follower: &'a Follower, beside: &mut Beside<'a>) {
         if beside.anchor_at.is_some_and(|at| at <= Instant::now()) && beside.anchoring.is_none() {
             beside.anchor_at = follower.rhythm.anchor_every.map(|every| Instant::now() + every);
             let sight = follower.progress.standing().borrow().sight.clone().unwrap_or_default();
-            let span = tracing::info_span!("anchor", revision = self.sealed.0);
-            let asking = anchors::ask(Arc::clone(&follower.live), sight, self.sealed);
+            let (live, sealed) = (Arc::clone(&follower.live), self.sealed);
+            // The same revision of another history is another state.
+            let full = follower.merged.wanted().filter(|full| full.lineage == self.plan.lineage);
+            let span = tracing::info_span!("anchor", revision = full.as_ref().map_or(sealed, |full| full.revision).0);
+            let asking = async move {
+                let answers = match &full {
+                    Some(full) => anchors::ask_about_full(live, sight, full, sealed).await,
+                    None => anchors::ask(live, sight, sealed).await,
+                };
+                (full, answers)
+            };
             beside.anchoring = Some(asking.instrument(span).boxed());
         }
     }
@@ -302,23 +320,36 @@ impl Session {
         Ok(())
     }
 
-    fn take_answers(&mut self, answers: Answers, follower: &Follower) {
-        if let Some(differing) = &answers.differing {
+    fn take_answers(&mut self, (full, answers): (Option<MergedFull>, Answers), follower: &Follower) {
+        let Answers { anchors, differing } = answers;
+        if let Some(differing) = &differing {
             tracing::error!(differing, "members do not have the same");
         }
         // The next delta tells of them; until there is one, whoever compares hears of them from here.
-        follower.progress.tell(|told| (told.differing, told.answers) = (answers.differing, answers.anchors.clone()));
-        self.told.anchor(answers.anchors);
+        follower.progress.tell(|told| {
+            let is_after = |known: &Anchor| anchors.iter().any(|anchor| anchor.revision < known.revision);
+            if told.answers.iter().any(is_after) {
+                // What was said of something later still holds.
+                told.differing = differing.or(told.differing.take());
+            } else {
+                (told.differing, told.answers) = (differing, anchors.clone());
+            }
+        });
+        // Where nobody has said anything, members are asked about it again when they are asked next.
+        if let Some(full) = full.filter(|_| !anchors.is_empty()) {
+            follower.merged.answer(&full, anchors.clone());
+        }
+        self.told.anchor(anchors);
     }
 
     fn take_full(&mut self, base: Result<Base, BaseError>, beside: &mut Beside<'_>, follower: &Follower) {
         match base {
             Ok(base) => {
-                self.told.see_full(base.closing.auth_revision);
+                self.told.see_full(base.auth);
                 // What members have at what is sealed next is what it is compared with.
                 beside.anchor_at = follower.rhythm.anchor_every.map(|_| Instant::now());
             }
-            Err(error) => follower.progress.failed(error.kind(), in_one_line(&error)),
+            Err(error) => follower.progress.failed(error.kind(), in_one_line(&error), error.remedy()),
         }
         if self.told.lacks_full() {
             beside.full_at = Some(Instant::now() + beside.full_pause);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::follow::live::{Change, Live, MemberAnswer, MemberSight, Seen, Sight, Trouble, Watching};
+use agent::follow::live::{Auth, Change, Live, MemberAnswer, MemberSight, Seen, Sight, Trouble, Watching};
 use async_trait::async_trait;
 use bytes::Bytes;
 use etcd_data::export::{Against, export};
@@ -23,7 +23,8 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 const STALL: Duration = Duration::from_secs(6);
 
 fn refused() -> Trouble {
-    Trouble::Refused { place: "a member".into(), why: "permission denied".into() }
+    let remedy = "give the user the role root".into();
+    Trouble::Refused { place: "a member".into(), why: "permission denied".into(), remedy }
 }
 
 /// The cluster as members see it.
@@ -107,8 +108,11 @@ impl Live for Scripted {
 
     async fn hash_kv(&self, _: u64, revision: Revision) -> Result<HashKv, Trouble> {
         self.0.require_there()?;
-        hash_kv(&self.0.as_it_is(), Some(revision), None)
-            .map_err(|error| Trouble::Refused { place: "a member".into(), why: error.to_string() })
+        hash_kv(&self.0.as_it_is(), Some(revision), None).map_err(|error| Trouble::Refused {
+            place: "a member".into(),
+            why: error.to_string(),
+            remedy: "none".into(),
+        })
     }
 
     async fn leases(&self, _: u64) -> Result<Vec<LeaseId>, Trouble> {
@@ -131,7 +135,7 @@ impl Live for Scripted {
         Ok(self.0.lock().compacted.is_none_or(|at| revision.0 >= at))
     }
 
-    async fn auth_revision(&self, _: u64) -> Result<Option<u64>, Trouble> {
-        Ok(Some(self.0.lock().auth_revision))
+    async fn auth(&self, _: u64) -> Result<Option<Auth>, Trouble> {
+        Ok(Some(self.0.lock().auth))
     }
 }
