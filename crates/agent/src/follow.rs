@@ -34,6 +34,7 @@ use std::time::Duration;
 
 use archive::error::in_one_line;
 use archive::{Epoch, Error};
+use etcd_data::Kind;
 use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
@@ -158,13 +159,18 @@ impl Follower {
             if matches!(&end, End::Failed(error) if error.is_lasting() || is_in_vain(error)) {
                 // Another one may be able to write, and takes the right in the pause.
                 self.wanted.send_replace(false);
-            } else if has_begun {
+            }
+            if has_begun {
                 pause = PAUSE;
             }
             match end {
                 End::Stopped => return,
                 End::Overtaken => self.progress.trouble("another agent has been writing since"),
                 End::Failed(error) => {
+                    if error.kind() == Kind::Corrupt {
+                        // What was read may be what is wrong.
+                        self.home.forget_what_was_read();
+                    }
                     replaces |= error.shows_another_history();
                     self.progress.failed(error.kind(), in_one_line(&error), error.remedy());
                     self.progress.does(error.waits_for());

@@ -309,6 +309,29 @@ async fn a_full_that_was_merged_and_that_no_member_tells_of_is_compared_on_the_w
     keeper.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn that_a_merged_full_is_right_takes_nothing_back_of_what_is_wrong_with_the_newest_point() {
+    let world = world(None).await;
+    let wrong = Anchor { hash: !world.answer(LAST).hash, ..world.answer(LAST) };
+    let mut keeper = Keeper::hearing(&world, merging(&world), vec![wrong]).await;
+    let full = keeper.until_merged().await;
+    keeper.merged.answer(&full, Vec::new());
+    keeper.until_compared().await;
+    let found = what(&keeper.told.borrow());
+    assert!(found.iter().any(|what| what.contains(&format!("revision {LAST}"))), "{found:?}");
+
+    keeper.merged.want(full.clone());
+    keeper.merged.answer(&full, vec![world.answer(full.revision.0)]);
+    let right = format!("revision {} rebuilt has the hash", full.revision);
+    let says = |told: &Told| {
+        let last = told.compare.last.as_ref().and_then(|last| last.result.as_ref().ok());
+        last.is_some_and(|said| said.contains(&right))
+    };
+    let told = timeout(LONG, keeper.told.wait_for(says)).await.expect("it is compared").unwrap().clone();
+    assert_eq!(what(&told), found, "that is still so");
+    keeper.stop().await;
+}
+
 /// A bucket that somebody has emptied. What comes then follows on nothing, and a cluster to which nobody writes does not even
 /// show that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

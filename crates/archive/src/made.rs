@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use etcd_data::Kind;
 use jiff::Timestamp;
 use store::Key;
 
@@ -30,8 +31,8 @@ impl Archive {
                 Ok(header) => {
                     seen.insert(&entry.key, header.seen.1);
                 }
-                // What is of no use tells nothing. Whoever restores is told of it.
-                Err(error) if is_its_own(error.kind()) => {}
+                // What is of no use, or may not be read, tells nothing. Whoever restores is told of it.
+                Err(error) if is_its_own(error.kind()) || error.kind() == Kind::Denied => {}
                 Err(error) => return Err(error),
             }
         }

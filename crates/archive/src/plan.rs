@@ -116,6 +116,11 @@ pub struct FullFacts {
 pub enum Remark {
     /// Nothing leads past the target, though later objects are there.
     HoleBeyond(Hole),
+    /// Nothing of this lineage can be restored, though it is newer and has something to begin with.
+    NewerLost {
+        /// That one.
+        lineage: LineageId,
+    },
     /// The newest lineage does not have it, so it is taken from an older one.
     OlderLineage {
         /// The newest.

@@ -91,7 +91,8 @@ impl Recorded {
     fn presumed_digest(&self, name: &str, entry: &Entry) -> Option<ObjectDigest> {
         // Some stores tell whole seconds only. What was written within one of them is asked for.
         let is_older = self.shown.get(name).is_some_and(|shown| entry.modified < *shown);
-        self.proven.only_digest(name).filter(|_| is_older)
+        let has_an_end = entry.size_bytes >= FOOTER_BYTES as u64;
+        self.proven.only_digest(name).filter(|_| is_older && has_an_end)
     }
 }
 

@@ -121,7 +121,9 @@ impl Opened {
             let shown = &self.shown;
             say(ui, &format!("{shown} has no digest at its end, so nothing tells whether it is as it was made"))?;
         }
-        let of_tail = self.ahead().map(|ahead| tail_notes(&self.shown, ahead)).unwrap_or_default();
+        // Of an earlier point, what the log has beyond the database is most often no part.
+        let tail = self.ahead().filter(|_| self.at.is_none());
+        let of_tail = tail.map(|ahead| tail_notes(&self.shown, ahead)).unwrap_or_default();
         of_tail.iter().chain(&self.log_notes()).try_for_each(|note| say(ui, note))?;
         self.say_notes(ui)?;
         self.point().map(ArchivePoint::unknown).into_iter().flatten().try_for_each(|note| say(ui, &note))

@@ -5,11 +5,14 @@
 
 use std::path::PathBuf;
 
-use archive::At;
+use archive::{At, LineageId};
+use etcd_data::Revision;
 use etcd_data::restore::RestoreError;
 use etcd_data::view::ViewError;
 
+use crate::archive_point::ArchivePoint;
 use crate::build_failure::build_failure;
+use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::opened::{Opened, What};
 use crate::source::{Part, SourceArgs};
@@ -72,6 +75,7 @@ impl Sought<'_> {
             let Opened { shown, database, what, .. } = opened;
             let failed = failure(&shown, &error);
             let What::Point(point) = what else { return Err(failed) };
+            let before = state(&point);
             // It holds what was fetched, too.
             drop(database);
             let scratch = self.source.scratch_or(&self.usual)?;
@@ -83,6 +87,15 @@ impl Sought<'_> {
             ui.note("note: it cannot be read that way; this is another:")?;
             say(&opened, ui)?;
             opened.mind_what_is_short(ui);
+            if opened.point().is_some_and(|point| state(point) != before) {
+                ui.note("note: it leads to another state, for later changes are out of reach")?;
+                ui.exit_so_far = Exit::Findings;
+            }
         }
     }
+}
+
+/// Which state of the cluster it is: at a time, or at the end, another way may lead to another.
+fn state(point: &ArchivePoint) -> (Option<LineageId>, Option<Revision>) {
+    (point.agreed.plan.base.lineage.clone(), point.agreed.plan.target)
 }

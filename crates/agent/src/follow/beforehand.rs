@@ -58,7 +58,8 @@ async fn allows(member: Member) -> Result<(), RpcError> {
     timeout(SOON, asking).await.map_err(late)?
 }
 
-fn is_lasting(fault: &Fault) -> bool {
+/// Whether a member does not let us in, and goes on so.
+pub(super) fn is_lasting(fault: &Fault) -> bool {
     matches!(fault, Fault::LoginNeeded | Fault::WrongPassword | Fault::Denied | Fault::NotEtcd { .. } | Fault::Tls(_))
 }
 

@@ -14,6 +14,7 @@ use futures::{StreamExt, future, stream};
 use tokio::time::{Instant, timeout};
 
 use crate::doctor::remedy::remedy;
+use crate::follow::beforehand::is_lasting;
 use crate::follow::live::{Auth, Change, Live, MemberAnswer, MemberSight, PutChange, Seen, Sight, Trouble, Watching};
 
 /// A cluster that is found at some endpoints.
@@ -268,8 +269,8 @@ impl Live for Etcd {
     }
 }
 
-/// Who is a member, by the first of those who were `asked` that can tell. Where none can and one refuses, that is what is in the way:
-/// it is there, and waiting does not help.
+/// Who is a member, by the first of those who were `asked` that can tell. Where all of them refuse, that is what is in the way: they
+/// are there, and waiting does not help. Who is only away may be back in a moment.
 async fn listed_by(asked: &[Answer]) -> Result<etcd_rpc::Members, Trouble> {
     let (mut told, mut remedies) = (Vec::new(), Vec::new());
     for (member, status) in asked {
@@ -285,7 +286,8 @@ async fn listed_by(asked: &[Answer]) -> Result<etcd_rpc::Members, Trouble> {
         remedies.extend(silence.remedy);
     }
     let (place, why) = ("the cluster".into(), told.join("; "));
-    Err(match remedies.into_iter().next() {
+    let all_refuse = remedies.len() == told.len();
+    Err(match remedies.into_iter().next().filter(|_| all_refuse) {
         Some(remedy) => Trouble::Refused { place, why, remedy },
         None => Trouble::Away { place, why },
     })
@@ -293,7 +295,9 @@ async fn listed_by(asked: &[Answer]) -> Result<etcd_rpc::Members, Trouble> {
 
 impl Silence {
     fn by(fault: &Fault) -> Self {
-        Self { why: fault.to_string(), remedy: (!fault.is_transient()).then(|| remedy(fault)) }
+        // A learner, or one whose space is used up, is not in order; but it lets us in.
+        let refuses = is_lasting(fault) || matches!(fault, Fault::NoPassword { .. });
+        Self { why: fault.to_string(), remedy: refuses.then(|| remedy(fault)) }
     }
 
     fn passing(why: String) -> Self {

@@ -83,8 +83,10 @@ impl Told {
     }
 
     fn hear_of_users(&mut self, auth: Option<Auth>) {
-        // A full that does not tell is taken to have what was told first.
-        self.auth_in_full = self.auth_in_full.or(self.auth);
+        // A full that does not tell is taken to have what was told first: of one revision, the first that tells all of it.
+        let is_of_it = |now: &Auth| self.auth.is_some_and(|before| before.revision == now.revision);
+        let first = auth.filter(is_of_it).or(self.auth);
+        self.auth_in_full = self.auth_in_full.or(first);
         self.auth = auth.or(self.auth);
     }
 
@@ -198,7 +200,7 @@ mod tests {
 
         let mut untold = Told::by(&closing);
         untold.see_full(None);
-        untold.hear_of_users(auth(5));
+        untold.hear_of_users(Some(Auth { revision: 5, is_enabled: true }));
         assert!(!untold.lacks_full(), "a full that does not tell has what was told first");
         untold.hear_of_users(auth(6));
         assert!(untold.lacks_full());

@@ -66,10 +66,10 @@ impl Recalled {
         if let Some(before) = pieces.by_place.remove(&place) {
             pieces.size_bytes -= before.size_bytes();
         }
-        let piece = Piece { of, bytes: bytes.clone() };
-        let size_bytes = pieces.size_bytes.saturating_add(piece.size_bytes());
+        let size_bytes = pieces.size_bytes.saturating_add(bytes.len().saturating_add(PIECE_BYTES));
         if bytes.len() <= MAX_PIECE_BYTES && size_bytes <= MAX_BYTES {
-            pieces.by_place.insert(place, piece);
+            // What was answered may be a part of something far larger.
+            pieces.by_place.insert(place, Piece { of, bytes: Bytes::copy_from_slice(bytes) });
             pieces.size_bytes = size_bytes;
         }
     }

@@ -57,7 +57,11 @@ impl Start {
         }
         let volume = volume::look(&self.setup.place);
         let decision = self.decide(volume, directory, met, missed, Look::Names).await.decision;
-        self.leave_right_unless(&decision);
+        match &decision {
+            // It runs on, or ends for what was decided before.
+            Decision::Keep { .. } => self.leave_right_in_time(Tick::now()),
+            decision => self.leave_right_unless(decision),
+        }
         let acts = match self.right_for(&decision).await {
             Some(right) => right.is_ok(),
             None => matches!(decision, Decision::Restore(_) | Decision::Join(_)),

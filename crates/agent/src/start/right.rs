@@ -107,7 +107,8 @@ impl Start {
     pub(super) fn leave_right_unless(&mut self, decision: &Decision) {
         match decision {
             Decision::Restore(_) => {}
-            Decision::Keep { .. } | Decision::Wait(_) if self.kept_for == KeptFor::Built => {}
+            Decision::Wait(_) => self.leave_right_in_time(Tick::now()),
+            Decision::Keep { .. } if self.kept_for == KeptFor::Built => {}
             _ => self.leave_right(),
         }
     }
@@ -122,7 +123,7 @@ impl Start {
 
     /// Its etcd was ended for `decision`. The right is kept from the first time on: who is asked again may be on the way.
     pub(crate) fn keep_right_for_start(&mut self, decision: &Decision, now: Tick) {
-        if let (Decision::Restore(_), KeptFor::Nothing | KeptFor::Built) = (decision, self.kept_for) {
+        if let (Decision::Restore(_), KeptFor::Nothing) = (decision, self.kept_for) {
             self.kept_for = KeptFor::Start(now);
         }
     }

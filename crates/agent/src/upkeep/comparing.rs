@@ -36,21 +36,32 @@ pub(super) fn compare(
 ) -> Result<String, String> {
     let archive = home.open().map_err(failed)?;
     let mut comparison = Comparison { archive: &archive, home, said: Vec::new(), found: None };
-    let agrees = match merged.answered() {
-        Some((full, answers)) => {
-            let agrees = comparison.compare_full(&full, answers)?;
-            // What is wrong with it is found again each time, until another full takes its place.
-            if agrees != Some(false) {
-                merged.settle(&full);
-            }
-            agrees
+    let of_full = merged.answered().map(|(full, answers)| {
+        let compared = comparison.compare_full(&full, answers);
+        // What is wrong with it is found again each time, until another full takes its place.
+        if matches!(compared, Ok(None | Some(true))) {
+            merged.settle(&full);
         }
-        None => None,
+        compared
+    });
+    // That a full is right takes nothing back of what was wrong with the newest point.
+    let of_newest = match of_full {
+        Some(Ok(Some(true))) if !found_something(&told.borrow()) => Ok(()),
+        _ => comparison.compare_newest(answers),
     };
-    if agrees != Some(true) {
-        comparison.compare_newest(answers)?;
+    let done = of_full.unwrap_or(Ok(None)).and(of_newest);
+    if done.is_err() {
+        comparison.keep(&told.borrow());
     }
-    comparison.tell(told)
+    // What one of them has found is told, whatever became of the other.
+    let said = comparison.tell(told)?;
+    done.map(|()| said)
+}
+
+/// Whether the comparison before has found something.
+fn found_something(told: &Told) -> bool {
+    let is_any = told.findings.get(&Work::Compare).is_some_and(|findings| !findings.is_empty());
+    is_any || told.unusable.get(&Work::Compare).is_some_and(|unusable| !unusable.is_empty())
 }
 
 /// What has been compared, and what came of it.
@@ -135,6 +146,15 @@ impl Comparison<'_> {
             unusable.extend(checked.unusable);
         }
         Ok(agrees)
+    }
+
+    /// What was found `before`, and could not be looked at again, still holds.
+    fn keep(&mut self, before: &Told) {
+        let Some((findings, unusable)) = &mut self.found else { return };
+        let found = before.findings.get(&Work::Compare).into_iter().flatten();
+        let missing: Findings = found.filter(|finding| !findings.contains(finding)).cloned().collect();
+        findings.extend(missing);
+        unusable.extend(before.unusable.get(&Work::Compare).into_iter().flatten().cloned());
     }
 
     /// Tells what came of it.

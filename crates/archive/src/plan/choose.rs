@@ -63,18 +63,25 @@ fn candidates<'c>(catalogue: &'c Catalogue, wanted: &Wanted, known: &Known) -> R
 }
 
 fn latest(candidates: &[Candidate<'_>], known: &Known) -> Result<RestorePlan, PlanError> {
+    let mut lost = None;
     for candidate in candidates {
         let history = candidate.history;
         let newest = match last_reached(history, candidate.limit, known) {
             Some(target) => within(history, target, known)?,
             None => match newest_unopened(history, known) {
                 Some(full) => alone(full, None),
-                None => continue,
+                None => {
+                    // One that has only just begun has nothing yet, and nothing is lost with it.
+                    let has_some = !history.fulls().is_empty();
+                    lost = lost.or_else(|| history.lineage.clone().filter(|_| has_some));
+                    continue;
+                }
             },
         };
         let hole = newest.target.and_then(|target| hole_after(history, &ranges(history, known), target, known));
         let mut plan = with_lineage_remark(newest, candidates, known);
         plan.remarks.extend(hole.map(Remark::HoleBeyond));
+        plan.remarks.extend(lost.map(|lineage| Remark::NewerLost { lineage }));
         return Ok(plan);
     }
     Err(PlanError::NoFull)

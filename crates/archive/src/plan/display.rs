@@ -30,6 +30,12 @@ impl fmt::Display for Remark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::HoleBeyond(hole) => write!(f, "later changes are in the archive, but {hole}"),
+            Self::NewerLost { lineage } => {
+                write!(
+                    f,
+                    "later changes are in the archive, but nothing of the newer lineage {lineage} can be restored"
+                )
+            }
             Self::OlderLineage { newest, left_at: Some(revision) } => {
                 write!(f, "the newest lineage, {newest}, went on from revision {revision} of this one")
             }

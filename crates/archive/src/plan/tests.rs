@@ -149,6 +149,19 @@ fn the_newest_lineage_that_has_it_wins_unless_another_is_asked_for() {
 }
 
 #[test]
+fn where_nothing_of_the_newest_lineage_is_left_the_latest_point_falls_short() {
+    let two = catalogue("0-100 101-200 | 0-150 151-180");
+    let lost = two.histories[1].fulls()[0].key.clone();
+    let known = Known { without: [lost].into(), ..Known::default() };
+    let plan = RestorePlan::choose(&two, &latest(), &known).unwrap();
+    assert_eq!(shown(&plan), "0-100 101-200");
+    assert!(plan.falls_short());
+    assert!(plan.remarks.contains(&Remark::NewerLost { lineage: lineage(1) }), "{:?}", plan.remarks);
+    // A revision that was asked for by its number is there.
+    assert!(!RestorePlan::choose(&two, &revision(190), &known).unwrap().falls_short());
+}
+
+#[test]
 fn a_hole_in_the_newest_lineage_is_not_filled_from_another() {
     let error = answer(&catalogue("0-100 101-300 | 0-150 151-180 200-220"), &revision(190), &Known::default());
     assert!(error.contains("revisions 181 to 199 are missing"), "{error}");

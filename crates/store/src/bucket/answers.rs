@@ -72,6 +72,11 @@ pub(super) fn check(answer: &Answer, when: Option<&When>) -> Result<(), Fault> {
         | "SlowDownWrite" => Fault::Throttled { after: answer.retry_after() },
         "RequestTimeout" | "InternalError" | "ServiceUnavailable" => Fault::Unavailable { what: what(), source: None },
         "QuotaExceeded" | "XMinioStorageFull" | "InsufficientCapacity" | "InsufficientStorage" => Fault::Full,
+        // What was sent is not what came: the same once more is the cure.
+        "BadDigest" | "XAmzContentSHA256Mismatch" | "XAmzContentChecksumMismatch" | "IncompleteBody" => {
+            Fault::Unavailable { what: what(), source: None }
+        }
+        "NotImplemented" if is_about_checksum(message) => Fault::Invalid(what()),
         "NotImplemented" => Fault::Unable("do what was asked"),
         _ => match answer.status.as_u16() {
             412 => refused(when, what()),
@@ -193,6 +198,7 @@ mod tests {
         let open = "<Message>The encryption parameters are not applicable to this object.</Message>";
         let unvouched = "<Message>Content-MD5 OR x-amz-checksum- HTTP header is required for Put Object requests with Object \
                          Lock parameters</Message>";
+        let unknown = "<Message>Header 'x-amz-checksum-sha256' is not implemented</Message>";
         for (status, code, rest, meaning) in [
             (400, "InvalidRequest", locked_up, "OtherKey"),
             (400, "InvalidRequest", open, "OtherKey"),
@@ -214,6 +220,9 @@ mod tests {
             (200, "InternalError", "", "Unavailable"),
             (507, "XMinioStorageFull", "", "Full"),
             (501, "NotImplemented", "", "Unable"),
+            (501, "NotImplemented", unknown, "Invalid"),
+            (400, "BadDigest", "", "Unavailable"),
+            (400, "IncompleteBody", "", "Unavailable"),
             (409, "ConditionalRequestConflict", "", "Unavailable"),
             (418, "Teapot", "", "Invalid"),
         ] {

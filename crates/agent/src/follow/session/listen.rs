@@ -346,6 +346,9 @@ impl Session {
         match base {
             Ok(base) => {
                 self.told.see_full(base.auth);
+                if beside.store_takes {
+                    follower.progress.clear();
+                }
                 // What members have at what is sealed next is what it is compared with.
                 beside.anchor_at = follower.rhythm.anchor_every.map(|_| Instant::now());
             }
