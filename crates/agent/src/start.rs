@@ -55,7 +55,7 @@ use place::Place;
 use policy::Policy;
 use ready::{ClusterState, Launch, Ready, Rebuilt};
 use rebuild::Rebuilding;
-use right::KeptFor;
+use right::{KeptFor, Outcome};
 use seen::{Archived, Directory, Held, Others, Seen, Standing, Volume, Writer};
 use vigil::{Quorum, Vigil};
 
@@ -179,7 +179,7 @@ impl Start {
                 }
             }
         }
-        self.leave_right_unless(&decided.decision);
+        self.leave_right_after(Outcome::Start(&decided.decision), Tick::now());
         tell(&decided.decision);
         self.carry_out(decided).await
     }

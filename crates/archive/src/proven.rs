@@ -8,6 +8,7 @@
 //! one and the same clock, is [`Presumed`] to be what that is about; and whoever goes by that asks for the ends of what
 //! matters.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use etcd_data::Revision;
@@ -97,7 +98,7 @@ impl Recorded {
 }
 
 /// How many proofs are read at once. Each may have [`MAX_PROOF_BYTES`].
-pub(crate) const PROOFS_AT_ONCE: usize = 4;
+const PROOFS_AT_ONCE: usize = 4;
 /// How many ends of objects are read at once.
 const ENDS_AT_ONCE: usize = 32;
 /// How many names are tried for a proof. Two of one second are called alike once in four thousand million times.
@@ -106,25 +107,33 @@ const TRIES: usize = 8;
 impl Archive {
     /// Reads what was recorded of the objects of this archive that are there. Of other systems' archives nothing is.
     pub fn proven(&self) -> Result<Recorded, Error> {
+        self.proven_telling(|_, _| {})
+    }
+
+    /// The same. Each proof is told, from the newest to the oldest, as far as it says something of what is there.
+    pub(crate) fn proven_telling(&self, mut tell: impl FnMut(&Key, &Proof)) -> Result<Recorded, Error> {
         let mut recorded = Recorded::default();
         let Some(cluster) = self.cluster() else { return Ok(recorded) };
         let there: BTreeSet<&str> = self.catalogue().entries().map(|entry| self.name_of(&entry.key)).collect();
-        let proofs = self.catalogue().proofs.iter();
-        let reading = proofs.map(async |aside| (aside, self.read_proof(cluster, &aside.key).await));
+        let mut proofs: Vec<_> = self.catalogue().proofs.iter().collect();
+        proofs.sort_by_key(|proof| Reverse((proof.about.time, &proof.key)));
+        let reading = proofs.into_iter().map(async |aside| (aside, self.read_proof(cluster, &aside.key).await));
         self.runtime.block_on(async {
-            let mut reading = stream::iter(reading).buffer_unordered(PROOFS_AT_ONCE);
+            let mut reading = stream::iter(reading).buffered(PROOFS_AT_ONCE);
             while let Some((aside, proof)) = reading.next().await {
                 match proof? {
                     Ok(mut proof) => {
                         // Proofs name far more that is gone than is there.
                         proof.items.retain(|item| there.contains(item.object.as_str()));
                         proof.refuted.retain(|refutation| there.contains(refutation.object.as_str()));
+                        tell(&aside.key, &proof);
                         recorded.note(&proof, aside.modified);
                         recorded.proven.hear(proof);
                     }
                     Err(reason) => recorded.set_aside.push((aside.key.clone(), reason)),
                 }
             }
+            recorded.set_aside.sort();
             Ok(recorded)
         })
     }
@@ -221,7 +230,7 @@ impl Archive {
     }
 
     /// A proof, or why it cannot be used.
-    pub(crate) async fn read_proof(&self, cluster: &Cluster, key: &Key) -> Result<Result<Proof, String>, Error> {
+    async fn read_proof(&self, cluster: &Cluster, key: &Key) -> Result<Result<Proof, String>, Error> {
         let bytes = match read_whole(&*self.store, key, MAX_PROOF_BYTES as u64).await {
             Ok(bytes) => bytes,
             Err(error @ StoreError { fault: Fault::NotFound | Fault::Invalid(_), .. }) => {

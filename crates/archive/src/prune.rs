@@ -151,7 +151,7 @@ impl Archive {
         basis.ground.failed = fresh.failed_again(plan)?;
         if !plan.retention.asides.is_empty() {
             // An object may have come since, of which a proof says something after all.
-            basis.ground.superseded = fresh.superseded_proofs()?;
+            (_, basis.ground.superseded) = fresh.proven_and_superseded()?;
         }
         let again = fresh.settle(policy, &mut basis, now)?;
         Ok(again.deletions().filter(is_untouched).cloned().collect())

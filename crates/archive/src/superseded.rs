@@ -5,35 +5,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use store::Key;
 
 use crate::archive::Archive;
 use crate::error::Error;
 use crate::proof::{Item, ObjectDigest, Proof};
-use crate::proven::PROOFS_AT_ONCE;
+use crate::proven::Recorded;
 
 impl Archive {
-    /// The proofs that can be done without. One that cannot be read is not among them: nobody knows what it says.
-    pub(crate) fn superseded_proofs(&self) -> Result<BTreeSet<Key>, Error> {
-        let Some(cluster) = self.cluster() else { return Ok(BTreeSet::new()) };
-        let mut proofs: Vec<_> = self.catalogue().proofs.iter().collect();
-        proofs.sort_by_key(|proof| std::cmp::Reverse((proof.about.time, &proof.key)));
+    /// What is recorded, and the proofs that can be done without, each proof read once. One that cannot be read is not among
+    /// these: nobody knows what it says.
+    pub(crate) fn proven_and_superseded(&self) -> Result<(Recorded, BTreeSet<Key>), Error> {
         let mut said = Said::about(self.catalogue().entries().map(|entry| self.name_of(&entry.key)));
-        let reading = proofs.into_iter().map(async |aside| (&aside.key, self.read_proof(cluster, &aside.key).await));
-        self.runtime.block_on(async {
-            let mut superseded = BTreeSet::new();
-            let mut reading = stream::iter(reading).buffered(PROOFS_AT_ONCE);
-            while let Some((key, proof)) = reading.next().await {
-                if let Ok(proof) = proof?
-                    && !said.adds(&proof)
-                {
-                    superseded.insert(key.clone());
-                }
+        let mut superseded = BTreeSet::new();
+        let recorded = self.proven_telling(|key, proof| {
+            if !said.adds(proof) {
+                superseded.insert(key.clone());
             }
-            Ok(superseded)
-        })
+        })?;
+        Ok((recorded, superseded))
     }
 }
 

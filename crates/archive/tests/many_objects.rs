@@ -6,25 +6,30 @@
 #[path = "own_archives/world.rs"]
 mod world;
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use archive::copy_plan::Selection;
 use archive::merge_plan::Merge;
 use archive::name::{DeltaName, Name};
 use archive::object::FOOTER_BYTES;
 use archive::plan::{Known, Part as Taken, Points};
-use archive::proof::Level;
+use archive::proof::{Item, Level};
 use archive::prune::Gone;
 use archive::remembered::Remembered;
 use archive::retention::{Rule, Verdict};
 use archive::{Entry, Policy};
+use async_trait::async_trait;
+use bytes::Bytes;
 use etcd_data::Revision;
 use jiff::{SignedDuration, Timestamp};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use store::download::list_all;
-use store::{Counting, Key, Listing, Memory, Put, Store};
+use store::{Counting, Key, Listing, Memory, Put, Store, StoreError};
+use testkit::{Forward, Forwarding};
 
 use world::{World, moment};
 
@@ -149,6 +154,44 @@ fn pruning_asks_for_what_decides_and_not_for_what_is_proven_one_by_one() {
     assert!(counts.requests() <= 60, "{counts:?}");
     assert!(pruned.objects.iter().all(|(_, gone)| matches!(gone, Gone::Deleted)), "{pruned:?}");
     assert!(doomed.iter().all(|key| pruned.objects.iter().any(|(gone, _)| gone == *key)), "{pruned:?}");
+}
+
+/// A store that counts how often each object is read.
+#[derive(Debug)]
+struct Reading {
+    inner: Arc<dyn Store>,
+    read: Mutex<BTreeMap<Key, u32>>,
+}
+
+#[async_trait]
+impl Forward for Reading {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
+
+    async fn get(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StoreError> {
+        *self.read.lock().unwrap().entry(key.clone()).or_default() += 1;
+        self.inner.get(key, range).await
+    }
+}
+
+#[test]
+fn a_plan_of_pruning_reads_each_proof_once() {
+    let world = World::new(&mut StdRng::seed_from_u64(23), 40);
+    let follows = world.write(0, 20, None);
+    world.write(21, 40, Some(follows));
+    let (_, store) = copied(&world, moment(40), 40);
+    let archive = world.open_at(&store);
+    let proven = archive.proven_objects(&archive.proven().unwrap().proven, Level::Sealed).unwrap();
+    let items: Vec<Item> = proven.into_values().collect();
+    archive.record(&world.lineage, &items, moment(50)).unwrap();
+
+    let reading = Arc::new(Forwarding(Reading { inner: store, read: Mutex::default() }));
+    let archive = world.open_at(&(Arc::clone(&reading) as Arc<dyn Store>));
+    archive.plan_prune(&Policy::default(), moment(60), world.scratch.path()).unwrap();
+    let read = reading.0.read.lock().unwrap();
+    let times: Vec<_> = archive.catalogue().proofs.iter().map(|proof| read.get(&proof.key)).collect();
+    assert!(times.len() > 1 && times.iter().all(|times| *times == Some(&1)), "{times:?}");
 }
 
 #[test]

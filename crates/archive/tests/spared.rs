@@ -28,7 +28,8 @@ use etcd_data::Revision;
 use jiff::{SignedDuration, Timestamp};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use store::{Abilities, Fault, Info, Key, Listing, Memory, Page, Part, Put, Retention, Store, StoreError, Tag, Upload};
+use store::{Fault, Key, Memory, Put, Store, StoreError};
+use testkit::{Forward, Forwarding};
 use world::{World, moment};
 
 /// What a store answers of one object, though it is as it always was.
@@ -55,63 +56,19 @@ impl Moody {
 }
 
 #[async_trait]
-impl Store for Moody {
-    fn place(&self) -> &str {
-        self.inner.place()
-    }
-
-    fn abilities(&self) -> Abilities {
-        self.inner.abilities()
-    }
-
-    async fn put(&self, key: &Key, bytes: Bytes, put: &Put) -> Result<Tag, StoreError> {
-        self.inner.put(key, bytes, put).await
+impl Forward for Moody {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
     }
 
     async fn get(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StoreError> {
         let mood = *self.mood.lock().unwrap();
         let bytes = self.inner.get(key, range).await?;
         match mood {
-            Mood::Away if *key == self.about => Err(Fault::NotFound.at("reading", self.place(), Some(key))),
+            Mood::Away if *key == self.about => Err(Fault::NotFound.at("reading", self.inner.place(), Some(key))),
             Mood::Garbled if *key == self.about => Ok(bytes.iter().map(|byte| byte ^ 1).collect::<Vec<_>>().into()),
             _ => Ok(bytes),
         }
-    }
-
-    async fn head(&self, key: &Key) -> Result<Info, StoreError> {
-        self.inner.head(key).await
-    }
-
-    async fn list(&self, listing: &Listing) -> Result<Page, StoreError> {
-        self.inner.list(listing).await
-    }
-
-    async fn delete(&self, keys: &[Key]) -> Vec<Result<(), StoreError>> {
-        self.inner.delete(keys).await
-    }
-
-    async fn begin(&self, key: &Key, put: &Put) -> Result<Upload, StoreError> {
-        self.inner.begin(key, put).await
-    }
-
-    async fn put_part(&self, upload: &Upload, index: u32, bytes: Bytes) -> Result<Part, StoreError> {
-        self.inner.put_part(upload, index, bytes).await
-    }
-
-    async fn complete(&self, upload: &Upload, parts: &[Part], put: &Put) -> Result<Tag, StoreError> {
-        self.inner.complete(upload, parts, put).await
-    }
-
-    async fn abort(&self, upload: &Upload) -> Result<(), StoreError> {
-        self.inner.abort(upload).await
-    }
-
-    async fn uploads(&self, prefix: &str) -> Result<Vec<Upload>, StoreError> {
-        self.inner.uploads(prefix).await
-    }
-
-    async fn retain(&self, key: &Key, retention: Retention) -> Result<(), StoreError> {
-        self.inner.retain(key, retention).await
     }
 }
 
@@ -168,9 +125,9 @@ fn verdict(plan: &PrunePlan, key: &Key) -> Verdict {
     plan.retention.decisions.iter().find(|one| one.entry.key == *key).unwrap().verdict.clone()
 }
 
-fn moody(store: &Arc<dyn Store>, about: &Key) -> (Arc<Moody>, Arc<dyn Store>) {
+fn moody(store: &Arc<dyn Store>, about: &Key) -> (Arc<Forwarding<Moody>>, Arc<dyn Store>) {
     let moody = Moody { inner: Arc::clone(store), about: about.clone(), mood: Mutex::new(Mood::Well) };
-    let moody = Arc::new(moody);
+    let moody = Arc::new(Forwarding(moody));
     (Arc::clone(&moody), moody)
 }
 
@@ -193,12 +150,12 @@ fn what_is_not_there_when_it_is_asked_for_is_not_deleted() {
     let (world, store) = world();
     let key = named(&world.open_at(&store), "/full/00000000000000000020-");
     let (moody, store) = moody(&store, &key);
-    moody.becomes(Mood::Away);
+    moody.0.becomes(Mood::Away);
     let archive = world.open_at(&store);
     let plan = archive.plan_prune(&policy(), later(), world.scratch.path()).unwrap();
     assert_eq!(verdict(&plan, &key), Verdict::Blocked(Cause::Failed, Block::Unsure), "{}", plan.retention);
     archive.prune(&plan, &policy(), later()).unwrap();
-    moody.becomes(Mood::Well);
+    moody.0.becomes(Mood::Well);
     world.require_at(&store, &At::Revision(Revision(30)), 30);
 }
 
@@ -207,17 +164,17 @@ fn what_was_read_wrongly_once_is_not_deleted() {
     let (world, store) = world();
     let key = named(&world.open_at(&store), "/full/00000000000000000020-");
     let (moody, store) = moody(&store, &key);
-    moody.becomes(Mood::Garbled);
+    moody.0.becomes(Mood::Garbled);
     let archive = world.open_at(&store);
     let plan = archive.plan_prune(&policy(), later(), world.scratch.path()).unwrap();
     assert_eq!(verdict(&plan, &key), Verdict::Delete(Cause::Failed), "{}", plan.retention);
-    moody.becomes(Mood::Well);
+    moody.0.becomes(Mood::Well);
     let pruned = archive.prune(&plan, &policy(), later()).unwrap();
     assert!(matches!(pruned.objects[..], [(ref gone, Gone::Changed)] if *gone == key), "{pruned:?}");
     world.require_at(&store, &At::Revision(Revision(30)), 30);
 
     // What is read wrongly each time is damaged.
-    moody.becomes(Mood::Garbled);
+    moody.0.becomes(Mood::Garbled);
     let pruned = archive.prune(&plan, &policy(), later()).unwrap();
     assert!(matches!(pruned.objects[..], [(ref gone, Gone::Deleted)] if *gone == key), "{pruned:?}");
 }

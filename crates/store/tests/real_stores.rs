@@ -13,6 +13,7 @@ use store::{
     Bag, Credentials, Encryption, Environment, Fault, Flavour, Key, Listing, Network, Patience, Pieces, Put, Retention,
     Secret, Settings, Store, Uploader, list_all, open, open_plainly, probe,
 };
+use testkit::Forwarding;
 use testkit::stores::{Azurite, CustomerKeys, DefaultRetention, FakeGcs, ImmutableBlobs, Moto, Proxy, S3sFs, Toxic};
 
 /// All end with this process.
@@ -189,7 +190,7 @@ fn at_gcs_in(place: &str) -> Arc<dyn Store> {
 
 /// The contract asks of a store whatever it says that it can do.
 fn lesser(inner: Arc<dyn Store>, uploads: bool) -> Arc<dyn Store> {
-    Arc::new(contract::Lesser { inner, uploads })
+    Arc::new(Forwarding(contract::Lesser { inner, uploads }))
 }
 
 #[tokio::test]

@@ -387,6 +387,11 @@ impl Store for FaultyStore {
         self.ask(key.as_str(), Some(key), self.inner.retention(key)).await
     }
 
+    async fn keeps_untold(&self) -> Result<bool, StoreError> {
+        // Most stores know without being asked.
+        self.inner.keeps_untold().await
+    }
+
     async fn list(&self, listing: &Listing) -> Result<Page, StoreError> {
         let mut page = self.ask(&listing.prefix, None, self.inner.list(listing)).await?;
         if self.chance(&listing.prefix, self.faults.stale_listing) {

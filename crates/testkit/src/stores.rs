@@ -26,6 +26,7 @@ mod customer_keys;
 mod default_retention;
 mod fake_gcs;
 mod fake_vault;
+mod gate;
 mod identities;
 mod immutable_blobs;
 pub(crate) mod in_thread;

@@ -10,7 +10,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::future::join_all;
 use jiff::Timestamp;
-use store::{Abilities, Info, Key, Listing, Memory, Page, Part, Put, Retention, Store, StoreError, Tag, Upload};
+use store::{Key, Memory, Store, StoreError};
+use testkit::{Forward, Forwarding};
 use tokio::sync::Barrier;
 use tokio::time::timeout;
 
@@ -33,7 +34,7 @@ struct Meeting {
 #[tokio::test]
 async fn of_those_who_begin_together_one_makes_the_archive_and_all_have_it() {
     let meeting = Meeting { inner: Memory::new(), asked: AtomicUsize::new(0), all_have_asked: Barrier::new(TOGETHER) };
-    let store: Arc<dyn Store> = Arc::new(meeting);
+    let store: Arc<dyn Store> = Arc::new(Forwarding(meeting));
     let begin = |_| Home::find(Site::open_to_all(Arc::clone(&store), &std::env::temp_dir()), Timestamp::UNIX_EPOCH);
     let homes = timeout(LONG, join_all((0..TOGETHER).map(begin))).await.expect("all of them have asked");
     let mut ids = BTreeSet::new();
@@ -46,17 +47,9 @@ async fn of_those_who_begin_together_one_makes_the_archive_and_all_have_it() {
 }
 
 #[async_trait]
-impl Store for Meeting {
-    fn place(&self) -> &str {
-        self.inner.place()
-    }
-
-    fn abilities(&self) -> Abilities {
-        self.inner.abilities()
-    }
-
-    async fn put(&self, key: &Key, bytes: Bytes, put: &Put) -> Result<Tag, StoreError> {
-        self.inner.put(key, bytes, put).await
+impl Forward for Meeting {
+    fn inner(&self) -> &dyn Store {
+        &self.inner
     }
 
     async fn get(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StoreError> {
@@ -65,41 +58,5 @@ impl Store for Meeting {
             self.all_have_asked.wait().await;
         }
         found
-    }
-
-    async fn head(&self, key: &Key) -> Result<Info, StoreError> {
-        self.inner.head(key).await
-    }
-
-    async fn list(&self, listing: &Listing) -> Result<Page, StoreError> {
-        self.inner.list(listing).await
-    }
-
-    async fn delete(&self, keys: &[Key]) -> Vec<Result<(), StoreError>> {
-        self.inner.delete(keys).await
-    }
-
-    async fn begin(&self, key: &Key, put: &Put) -> Result<Upload, StoreError> {
-        self.inner.begin(key, put).await
-    }
-
-    async fn put_part(&self, upload: &Upload, index: u32, bytes: Bytes) -> Result<Part, StoreError> {
-        self.inner.put_part(upload, index, bytes).await
-    }
-
-    async fn complete(&self, upload: &Upload, parts: &[Part], put: &Put) -> Result<Tag, StoreError> {
-        self.inner.complete(upload, parts, put).await
-    }
-
-    async fn abort(&self, upload: &Upload) -> Result<(), StoreError> {
-        self.inner.abort(upload).await
-    }
-
-    async fn uploads(&self, prefix: &str) -> Result<Vec<Upload>, StoreError> {
-        self.inner.uploads(prefix).await
-    }
-
-    async fn retain(&self, key: &Key, retention: Retention) -> Result<(), StoreError> {
-        self.inner.retain(key, retention).await
     }
 }

@@ -6,6 +6,7 @@ use etcd_rpc::Member;
 use super::archived::Look;
 use super::decision::Decision;
 use super::others::{self, Own};
+use super::right::Outcome;
 use super::seen::{Directory, Others};
 use super::vigil::Quorum;
 use super::{Setup, Start, volume};
@@ -57,11 +58,7 @@ impl Start {
         }
         let volume = volume::look(&self.setup.place);
         let decision = self.decide(volume, directory, met, missed, Look::Names).await.decision;
-        match &decision {
-            // It runs on, or ends for what was decided before.
-            Decision::Keep { .. } => self.leave_right_in_time(Tick::now()),
-            decision => self.leave_right_unless(decision),
-        }
+        self.leave_right_after(Outcome::Beside(&decision), Tick::now());
         let acts = match self.right_for(&decision).await {
             Some(right) => right.is_ok(),
             None => matches!(decision, Decision::Restore(_) | Decision::Join(_)),

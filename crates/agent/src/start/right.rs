@@ -44,6 +44,22 @@ pub(super) enum KeptFor {
     Built,
 }
 
+/// What a look came to, as far as the right goes.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Outcome<'d> {
+    /// Nothing is done at it, or nothing comes of it.
+    Nothing,
+    /// This is done, and etcd starts if it can.
+    Start(&'d Decision),
+    /// This would be done if the etcd that runs were ended.
+    Beside(&'d Decision),
+    /// The member that runs has a leader.
+    Led {
+        /// Whether its cluster is followed, or nobody follows here.
+        is_followed: bool,
+    },
+}
+
 /// How long a look waits for the right. To ask for it takes a few requests to the store; where somebody else has it for longer,
 /// the next look asks again.
 const TAKEN_WITHIN: Duration = Duration::from_secs(5);
@@ -103,18 +119,11 @@ impl Start {
         }
     }
 
-    /// Leaves the right to others, unless it takes it to carry out `decision`, or nobody follows yet what was built.
-    pub(super) fn leave_right_unless(&mut self, decision: &Decision) {
-        match decision {
-            Decision::Restore(_) => {}
-            Decision::Wait(_) => self.leave_right_in_time(Tick::now()),
-            Decision::Keep { .. } if self.kept_for == KeptFor::Built => {}
-            _ => self.leave_right(),
+    /// Leaves the right to others, unless it is kept after a look that came to `outcome`.
+    pub(super) fn leave_right_after(&mut self, outcome: Outcome<'_>, now: Tick) {
+        if is_kept(outcome, self.kept_for, now) {
+            return;
         }
-    }
-
-    /// Leaves the right to others.
-    pub(crate) fn leave_right(&mut self) {
         self.kept_for = KeptFor::Nothing;
         if let Some(shared) = self.shared() {
             shared.needed.send_replace(false);
@@ -130,19 +139,13 @@ impl Start {
 
     /// Nothing is decided at this look, or nothing comes of it. The right is kept for what was begun, but not for good.
     pub(crate) fn leave_right_in_time(&mut self, now: Tick) {
-        match self.kept_for {
-            KeptFor::Built => {}
-            KeptFor::Start(ended) if now.since(ended) < STARTS_WITHIN => {}
-            KeptFor::Start(_) | KeptFor::Nothing => self.leave_right(),
-        }
+        self.leave_right_after(Outcome::Nothing, now);
     }
 
     /// The member has a leader. As soon as what was built is followed, who follows has the right for that.
     pub(super) fn leave_right_when_followed(&mut self) {
         let is_followed = self.shared().is_none_or(|shared| shared.standing.borrow().doing == Doing::Following);
-        if self.kept_for != KeptFor::Built || is_followed {
-            self.leave_right();
-        }
+        self.leave_right_after(Outcome::Led { is_followed }, Tick::now());
     }
 
     /// Who else has got the right, where a cluster was built here that nobody has followed yet: it must not begin beside theirs.
@@ -155,13 +158,32 @@ impl Start {
     }
 }
 
+/// Whether the right is kept after a look that came to `outcome`, where it was kept for `kept_for` until then.
+fn is_kept(outcome: Outcome<'_>, kept_for: KeptFor, now: Tick) -> bool {
+    match outcome {
+        Outcome::Start(Decision::Restore(_)) | Outcome::Beside(Decision::Restore(_)) => true,
+        Outcome::Start(Decision::Keep { .. }) => kept_for == KeptFor::Built,
+        Outcome::Led { is_followed } => kept_for == KeptFor::Built && !is_followed,
+        // An etcd that runs and is kept runs on, or ends for what was decided before.
+        Outcome::Nothing
+        | Outcome::Start(Decision::Wait(_))
+        | Outcome::Beside(Decision::Wait(_) | Decision::Keep { .. }) => match kept_for {
+            KeptFor::Built => true,
+            KeptFor::Start(ended) => now.since(ended) < STARTS_WITHIN,
+            KeptFor::Nothing => false,
+        },
+        Outcome::Start(Decision::Join(_) | Decision::Begin | Decision::Stop(_))
+        | Outcome::Beside(Decision::Join(_) | Decision::Begin | Decision::Stop(_)) => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use etcd_data::Revision;
 
     use super::*;
     use crate::start::Setup;
-    use crate::start::decision::{From, Restore};
+    use crate::start::decision::{From, Join, Restore};
     use crate::start::place::Place;
     use crate::start::policy::Policy;
 
@@ -201,6 +223,38 @@ mod tests {
 
     fn after(seconds: u64) -> Tick {
         Tick(Duration::from_secs(1000 + seconds))
+    }
+
+    #[test]
+    fn what_is_decided_and_what_the_right_is_kept_for_say_whether_it_is_kept() {
+        const ALWAYS: [bool; 4] = [true; 4];
+        const FOR_WHAT_WAS_BEGUN: [bool; 4] = [false, true, false, true];
+        const FOR_WHAT_WAS_BUILT: [bool; 4] = [false, false, false, true];
+        const NEVER: [bool; 4] = [false; 4];
+
+        let restore = Decision::Restore(Restore { from: From::Disk, revision: Revision(5), highest: Revision(5) });
+        let keep = Decision::Keep { archive_ahead_by: 0, moved: None };
+        let wait = Decision::Wait(Reason::NoQuorum);
+        let otherwise = [Decision::Join(Join::Newly), Decision::Begin, Decision::Stop(Reason::NoQuorum)];
+        let mut table = vec![
+            (Outcome::Nothing, FOR_WHAT_WAS_BEGUN),
+            (Outcome::Start(&restore), ALWAYS),
+            (Outcome::Start(&keep), FOR_WHAT_WAS_BUILT),
+            (Outcome::Start(&wait), FOR_WHAT_WAS_BEGUN),
+            (Outcome::Beside(&restore), ALWAYS),
+            (Outcome::Beside(&keep), FOR_WHAT_WAS_BEGUN),
+            (Outcome::Beside(&wait), FOR_WHAT_WAS_BEGUN),
+            (Outcome::Led { is_followed: false }, FOR_WHAT_WAS_BUILT),
+            (Outcome::Led { is_followed: true }, NEVER),
+        ];
+        for other in &otherwise {
+            table.extend([(Outcome::Start(other), NEVER), (Outcome::Beside(other), NEVER)]);
+        }
+        let now = after(360);
+        let kept_for = [KeptFor::Nothing, KeptFor::Start(after(1)), KeptFor::Start(after(0)), KeptFor::Built];
+        for (outcome, expected) in table {
+            assert_eq!(kept_for.map(|kept_for| is_kept(outcome, kept_for, now)), expected, "{outcome:?}");
+        }
     }
 
     /// While etcd ends, or a kubelet waits to start it again, whoever would have it end finds nobody.

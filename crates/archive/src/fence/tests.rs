@@ -7,14 +7,14 @@
 
 mod history;
 
-use std::ops::Range;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use etcd_data::Kind;
 use store::memory::Memory;
-use store::{Abilities, Info, Key, Listing, Page, Part, Put, Retention, Store, StoreError, Upload};
+use store::{Abilities, Key, Put, Store, StoreError};
+use testkit::{Forward, Forwarding};
 
 use super::*;
 use crate::Error;
@@ -162,58 +162,14 @@ struct Heedless {
 type Heeds = fn(&When) -> bool;
 
 #[async_trait]
-impl Store for Heedless {
-    fn place(&self) -> &str {
-        self.inner.place()
-    }
-
-    fn abilities(&self) -> Abilities {
-        self.inner.abilities()
+impl Forward for Heedless {
+    fn inner(&self) -> &dyn Store {
+        &self.inner
     }
 
     async fn put(&self, key: &Key, bytes: Bytes, put: &Put) -> Result<Tag, StoreError> {
         let when = if (self.heeds)(&put.when) { put.when.clone() } else { When::default() };
         self.inner.put(key, bytes, &Put { when, ..put.clone() }).await
-    }
-
-    async fn get(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StoreError> {
-        self.inner.get(key, range).await
-    }
-
-    async fn head(&self, key: &Key) -> Result<Info, StoreError> {
-        self.inner.head(key).await
-    }
-
-    async fn list(&self, listing: &Listing) -> Result<Page, StoreError> {
-        self.inner.list(listing).await
-    }
-
-    async fn delete(&self, keys: &[Key]) -> Vec<Result<(), StoreError>> {
-        self.inner.delete(keys).await
-    }
-
-    async fn begin(&self, key: &Key, put: &Put) -> Result<Upload, StoreError> {
-        self.inner.begin(key, put).await
-    }
-
-    async fn put_part(&self, upload: &Upload, index: u32, bytes: Bytes) -> Result<Part, StoreError> {
-        self.inner.put_part(upload, index, bytes).await
-    }
-
-    async fn complete(&self, upload: &Upload, parts: &[Part], put: &Put) -> Result<Tag, StoreError> {
-        self.inner.complete(upload, parts, put).await
-    }
-
-    async fn abort(&self, upload: &Upload) -> Result<(), StoreError> {
-        self.inner.abort(upload).await
-    }
-
-    async fn uploads(&self, prefix: &str) -> Result<Vec<Upload>, StoreError> {
-        self.inner.uploads(prefix).await
-    }
-
-    async fn retain(&self, key: &Key, retention: Retention) -> Result<(), StoreError> {
-        self.inner.retain(key, retention).await
     }
 }
 
@@ -226,7 +182,7 @@ async fn a_store_that_does_not_heed_conditions_is_refused() {
         (|when| !matches!(when, When::Unchanged(_)), false),
     ];
     for (heeds, is_taken) in all {
-        let store = Heedless { inner: Memory::new(), heeds };
+        let store = Forwarding(Heedless { inner: Memory::new(), heeds });
         let note = Key::parse("prod/cluster.json").unwrap();
         store.put(&note, "{}".into(), &Put::default()).await.unwrap();
         let fence = Fence::new(candidate("one", 1), Terms::lasting(LONG), Epoch(0));

@@ -79,9 +79,8 @@ impl Archive {
         failed.extend(damaged);
         known.without.extend(doubtful);
         known.without.extend(unusable.iter().map(|(key, _)| key.clone()));
-        let superseded = self.superseded_proofs()?;
         let mut basis = Basis { unusable, ..Basis::default() };
-        let recorded = self.proven()?;
+        let (recorded, superseded) = self.proven_and_superseded()?;
         let Presumed { objects, unasked } = self.presumed_proven(&recorded, Level::Sealed)?;
         for (key, item) in objects.into_iter().filter(|(key, _)| !known.without.contains(key)) {
             let read = recorded.proven.last_read(&item.object, item.digest);

@@ -2,36 +2,21 @@
 //! is given to nobody who does not send it along, and what was written without one to nobody who sends one, in the words of
 //! AWS. The server behind sees no key, and nothing is encrypted: it is about who is given what.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
 
-use axum::Router;
-use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
-use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use md5::{Digest, Md5};
 
-use super::in_thread::InThread;
-use super::{address_of, behind};
-use crate::ports::Port;
+use super::answers::HttpAnswer;
+use super::gate::{Gate, Keeper, Refusal};
 
 /// Who asks for keys before a server that does not.
 #[derive(Debug)]
-pub struct CustomerKeys {
-    port: Port,
-    gate: Arc<Gate>,
-    _thread: InThread,
-}
-
-#[derive(Debug)]
-struct Gate {
-    server: SocketAddr,
-    known: Mutex<Known>,
-}
+pub struct CustomerKeys(Gate<Known>);
 
 /// The digests of the keys with which something was written, by path; nothing where it was written without one.
 #[derive(Debug, Default)]
@@ -52,31 +37,32 @@ enum Asked {
     Otherwise,
 }
 
-/// An error as AWS words it.
-struct Refusal(StatusCode, &'static str, &'static str);
-
 const HEADERS: &str = "x-amz-server-side-encryption-customer-";
 
-const LOCKED: Refusal = Refusal(
+const LOCKED: Refusal = refusal(
     StatusCode::BAD_REQUEST,
     "InvalidRequest",
     "The object was stored using a form of Server Side Encryption. The correct parameters must be provided to retrieve the \
      object.",
 );
 const OPEN: Refusal =
-    Refusal(StatusCode::BAD_REQUEST, "InvalidRequest", "The encryption parameters are not applicable to this object.");
-const OTHER: Refusal = Refusal(StatusCode::FORBIDDEN, "AccessDenied", "Access Denied");
-const OTHER_PART: Refusal = Refusal(
+    refusal(StatusCode::BAD_REQUEST, "InvalidRequest", "The encryption parameters are not applicable to this object.");
+const OTHER: Refusal = refusal(StatusCode::FORBIDDEN, "AccessDenied", "Access Denied");
+const OTHER_PART: Refusal = refusal(
     StatusCode::BAD_REQUEST,
     "InvalidRequest",
     "The multipart upload initiate requested encryption. Subsequent part requests must include the appropriate encryption \
      parameters.",
 );
-const NO_KEY: Refusal = Refusal(
+const NO_KEY: Refusal = refusal(
     StatusCode::BAD_REQUEST,
     "InvalidArgument",
     "The secret key was invalid for the specified algorithm, or its digest did not match it.",
 );
+
+const fn refusal(status: StatusCode, code: &'static str, message: &'static str) -> Refusal {
+    Refusal { status, code, message: Cow::Borrowed(message) }
+}
 
 impl CustomerKeys {
     /// Starts one before the S3 at `url`, which takes whatever signature.
@@ -84,40 +70,46 @@ impl CustomerKeys {
     /// # Panics
     /// If the host is not an address.
     pub fn before_url(url: &str) -> CustomerKeys {
-        let gate = Arc::new(Gate { server: address_of(url), known: Mutex::default() });
-        let (port, router) = (Port::reserve(), Router::new().fallback(answer).with_state(Arc::clone(&gate)));
-        let thread = InThread::serve(&port, router);
-        CustomerKeys { port, gate, _thread: thread }
+        CustomerKeys(Gate::before_url(url, Known::default()))
     }
 
     /// Its URL, in place of the server's.
     pub fn url(&self) -> String {
-        self.port.url()
+        self.0.url()
     }
 
     /// The objects that were written, as in `/bucket/key`, each with the digest of its key (MD5, in base64), if it has one.
     pub fn objects(&self) -> BTreeMap<String, Option<String>> {
-        self.gate.known.lock().unwrap().objects.clone()
+        self.0.keeper().objects.clone()
     }
 }
 
-async fn answer(State(gate): State<Arc<Gate>>, request: Request) -> Response {
-    let (parts, body) = behind::whole(request).await;
-    gate.pass(&parts, &body).unwrap_or_else(IntoResponse::into_response)
-}
+impl Keeper for Known {
+    /// With its path, and the digest of the key that came along.
+    type Asked = (Asked, String, Option<String>);
 
-impl Gate {
-    fn pass(&self, parts: &Parts, body: &[u8]) -> Result<Response, Refusal> {
+    fn is_hidden(name: &str) -> bool {
+        name.starts_with(HEADERS)
+    }
+
+    fn admit(&self, parts: &Parts, _: &[u8]) -> Result<Self::Asked, Refusal> {
         let (path, key) = (parts.uri.path(), digest_of_key(&parts.headers)?);
         let asked = Asked::of(&parts.method, parts.uri.query().unwrap_or_default());
-        let mut known = self.known.lock().unwrap();
-        known.require(asked, path, key.as_ref())?;
-        // The server is told of no key.
-        let answer = behind::ask(self.server, parts, body, |name| name.starts_with(HEADERS));
-        if answer.status < 300 {
-            known.note(asked, path, key);
+        self.require(asked, path, key.as_ref())?;
+        Ok((asked, path.to_owned(), key))
+    }
+
+    fn passed(&mut self, (asked, path, key): Self::Asked, _: &HttpAnswer) {
+        match asked {
+            Asked::Writes => drop(self.objects.insert(path, key)),
+            Asked::Begins => drop(self.uploads.insert(path, key)),
+            Asked::Completes => {
+                let begun = self.uploads.remove(&path).flatten();
+                self.objects.insert(path, begun);
+            }
+            Asked::Deletes => drop(self.objects.remove(&path)),
+            Asked::Reads | Asked::WritesPart | Asked::Otherwise => {}
         }
-        Ok(behind::response(&parts.method, answer, &[]))
     }
 }
 
@@ -132,19 +124,6 @@ impl Known {
             },
             Asked::WritesPart if self.uploads.get(path).is_some_and(|begun| begun.as_ref() != key) => Err(OTHER_PART),
             _ => Ok(()),
-        }
-    }
-
-    fn note(&mut self, asked: Asked, path: &str, key: Option<String>) {
-        match asked {
-            Asked::Writes => drop(self.objects.insert(path.to_owned(), key)),
-            Asked::Begins => drop(self.uploads.insert(path.to_owned(), key)),
-            Asked::Completes => {
-                let begun = self.uploads.remove(path).flatten();
-                self.objects.insert(path.to_owned(), begun);
-            }
-            Asked::Deletes => drop(self.objects.remove(path)),
-            Asked::Reads | Asked::WritesPart | Asked::Otherwise => {}
         }
     }
 }
@@ -175,12 +154,4 @@ fn digest_of_key(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
     let key = BASE64.decode(key).map_err(|_| NO_KEY)?;
     let is_one = algorithm == "AES256" && key.len() == 32 && BASE64.encode(Md5::digest(&key)) == digest;
     if is_one { Ok(Some(digest.to_owned())) } else { Err(NO_KEY) }
-}
-
-impl IntoResponse for Refusal {
-    fn into_response(self) -> Response {
-        let Refusal(status, code, message) = self;
-        let body = format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>{message}</Message></Error>");
-        (status, [("content-type", "application/xml")], body).into_response()
-    }
 }

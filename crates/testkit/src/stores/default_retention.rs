@@ -2,37 +2,22 @@
 //! its digest, which is computed anew here; an upload begins with which digest its parts have, and its completion names them
 //! all. What is missing or wrong is refused in the words of AWS. Nothing is kept: it is about what is taken.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
 
 use aws_lc_rs::digest;
-use axum::Router;
-use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
-use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use md5::{Digest, Md5};
 
-use super::in_thread::InThread;
-use super::{address_of, behind};
-use crate::ports::Port;
+use super::answers::HttpAnswer;
+use super::gate::{Gate, Keeper, Refusal};
 
 /// Who wants digests before a server that does not.
 #[derive(Debug)]
-pub struct DefaultRetention {
-    port: Port,
-    gate: Arc<Gate>,
-    _thread: InThread,
-}
-
-#[derive(Debug)]
-struct Gate {
-    server: SocketAddr,
-    known: Mutex<Known>,
-}
+pub struct DefaultRetention(Gate<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
@@ -74,13 +59,6 @@ struct CameWith {
     digest: String,
 }
 
-/// An error as AWS words it.
-#[derive(Debug, PartialEq, Eq)]
-struct Refusal {
-    code: &'static str,
-    message: String,
-}
-
 const SHA256: &str = "x-amz-checksum-sha256";
 const MD5: &str = "content-md5";
 /// Which of them is there, said once more.
@@ -94,50 +72,48 @@ impl DefaultRetention {
     /// # Panics
     /// If the host is not an address.
     pub fn before_url(url: &str) -> DefaultRetention {
-        let gate = Arc::new(Gate { server: address_of(url), known: Mutex::default() });
-        let (port, router) = (Port::reserve(), Router::new().fallback(answer).with_state(Arc::clone(&gate)));
-        let thread = InThread::serve(&port, router);
-        DefaultRetention { port, gate, _thread: thread }
+        DefaultRetention(Gate::before_url(url, Known::default()))
     }
 
     /// Its URL, in place of the server's.
     pub fn url(&self) -> String {
-        self.port.url()
+        self.0.url()
     }
 
     /// The header with the digest of each object and each part that was taken since this was asked last, in their order.
     pub fn take(&self) -> Vec<&'static str> {
-        std::mem::take(&mut self.gate.known.lock().unwrap().taken)
+        std::mem::take(&mut self.0.keeper().taken)
     }
 }
 
-async fn answer(State(gate): State<Arc<Gate>>, request: Request) -> Response {
-    let (parts, body) = behind::whole(request).await;
-    gate.pass(&parts, &body).unwrap_or_else(IntoResponse::into_response)
-}
+impl Keeper for Known {
+    /// With the digest that came along, and whether it says that parts will come with SHA-256.
+    type Asked = (Asked, Option<CameWith>, bool);
 
-impl Gate {
-    fn pass(&self, parts: &Parts, body: &[u8]) -> Result<Response, Refusal> {
+    fn is_hidden(_: &str) -> bool {
+        false
+    }
+
+    fn admit(&self, parts: &Parts, body: &[u8]) -> Result<Self::Asked, Refusal> {
         let asked = Asked::of(&parts.method, parts.uri.query().unwrap_or_default());
         let came_with = CameWith::of(&parts.headers, body)?;
-        let mut known = self.known.lock().unwrap();
-        known.require(&asked, came_with.as_ref(), &String::from_utf8_lossy(body))?;
-        let answer = behind::ask(self.server, parts, body, |_| false);
-        if answer.status < 300 {
-            let with_sha256 = parts.headers.get(ANNOUNCED).is_some_and(|name| name == "SHA256");
-            known.note(asked, came_with, with_sha256, &answer.text());
-        }
-        Ok(behind::response(&parts.method, answer, &[]))
+        self.require(&asked, came_with.as_ref(), &String::from_utf8_lossy(body))?;
+        let with_sha256 = parts.headers.get(ANNOUNCED).is_some_and(|name| name == "SHA256");
+        Ok((asked, came_with, with_sha256))
+    }
+
+    fn passed(&mut self, (asked, came_with, with_sha256): Self::Asked, answer: &HttpAnswer) {
+        self.note(asked, came_with, with_sha256, &answer.text());
     }
 }
 
 impl Known {
     fn require(&self, asked: &Asked, came_with: Option<&CameWith>, body: &str) -> Result<(), Refusal> {
         match (asked, came_with) {
-            (Asked::Writes, None) => Err(Refusal::of_lock("Put Object")),
-            (Asked::WritesPart { .. }, None) => Err(Refusal::of_lock("Put Part")),
+            (Asked::Writes, None) => Err(refusal_of_lock("Put Object")),
+            (Asked::WritesPart { .. }, None) => Err(refusal_of_lock("Put Part")),
             (Asked::Keeps, None) => {
-                Err(Refusal::new("InvalidRequest", "Missing required header for this request: Content-MD5"))
+                Err(refusal("InvalidRequest", "Missing required header for this request: Content-MD5"))
             }
             (Asked::WritesPart { upload, .. }, Some(came_with)) => match self.uploads.get(upload) {
                 Some(begun) => begun.require_part(came_with),
@@ -183,7 +159,7 @@ impl Begun {
         let message = format!(
             "Checksum Type mismatch occurred, expected checksum Type: {expected}, actual checksum Type: {actual}"
         );
-        Err(Refusal::new("InvalidRequest", message))
+        Err(refusal("InvalidRequest", message))
     }
 
     fn require_all(&self, completion: &str) -> Result<(), Refusal> {
@@ -195,10 +171,10 @@ impl Begun {
                     "The upload was created using a sha256 checksum. The complete request must include the checksum for each \
                      part. It was missing for part {number} in the request."
                 );
-                return Err(Refusal::new("InvalidRequest", message));
+                return Err(refusal("InvalidRequest", message));
             }
             if told != came_with {
-                return Err(Refusal::new("InvalidPart", "One or more of the specified parts could not be found."));
+                return Err(refusal("InvalidPart", "One or more of the specified parts could not be found."));
             }
         }
         Ok(())
@@ -227,7 +203,7 @@ impl CameWith {
     fn of(headers: &HeaderMap, body: &[u8]) -> Result<Option<CameWith>, Refusal> {
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         if header(NAMED).is_some_and(|named| named != "SHA256" || header(SHA256).is_none()) {
-            return Err(Refusal::new("InvalidRequest", format!("Value for {NAMED} header is invalid.")));
+            return Err(refusal("InvalidRequest", format!("Value for {NAMED} header is invalid.")));
         }
         let sha256 = BASE64.encode(digest::digest(&digest::SHA256, body));
         let md5 = BASE64.encode(Md5::digest(body));
@@ -236,7 +212,7 @@ impl CameWith {
             match header(name) {
                 Some(told) if told != computed => {
                     let message = format!("The {name} you specified did not match what we received.");
-                    return Err(Refusal::new("BadDigest", message));
+                    return Err(refusal("BadDigest", message));
                 }
                 Some(_) => first = first.or(Some(CameWith { header: name, digest: computed })),
                 None => {}
@@ -246,17 +222,15 @@ impl CameWith {
     }
 }
 
-impl Refusal {
-    fn new(code: &'static str, message: impl Into<String>) -> Refusal {
-        Refusal { code, message: message.into() }
-    }
+fn refusal(code: &'static str, message: impl Into<String>) -> Refusal {
+    Refusal { status: StatusCode::BAD_REQUEST, code, message: Cow::Owned(message.into()) }
+}
 
-    fn of_lock(what: &str) -> Refusal {
-        let message = format!(
-            "Content-MD5 OR x-amz-checksum- HTTP header is required for {what} requests with Object Lock parameters"
-        );
-        Refusal::new("InvalidRequest", message)
-    }
+fn refusal_of_lock(what: &str) -> Refusal {
+    let message = format!(
+        "Content-MD5 OR x-amz-checksum- HTTP header is required for {what} requests with Object Lock parameters"
+    );
+    refusal("InvalidRequest", message)
 }
 
 /// What stands in the first element called `name`.
@@ -265,20 +239,12 @@ fn between<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     rest.split_once(&format!("</{name}>")).map(|(inside, _)| inside)
 }
 
-impl IntoResponse for Refusal {
-    fn into_response(self) -> Response {
-        let Refusal { code, message } = self;
-        let body = format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>{message}</Message></Error>");
-        (StatusCode::BAD_REQUEST, [("content-type", "application/xml")], body).into_response()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use axum::http::{HeaderName, HeaderValue};
 
     use super::*;
-    use crate::stores::HttpAnswer;
+    use crate::stores::address_of;
 
     // Of `abc`, as FIPS 180 and RFC 1321 have them.
     const SHA256_OF_ABC: &str = "ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=";
@@ -332,7 +298,7 @@ mod tests {
     fn what_comes_without_its_digest_is_refused() {
         let store = DefaultRetention::before_url("http://127.0.0.1:1");
         for query in ["", "?partNumber=1&uploadId=a", "?retention=", "?legal-hold="] {
-            let answer = HttpAnswer::of(store.port.address(), "PUT", &format!("/b/k{query}"), &[], b"abc").unwrap();
+            let answer = HttpAnswer::of(address_of(&store.url()), "PUT", &format!("/b/k{query}"), &[], b"abc").unwrap();
             assert_eq!(answer.status, 400, "{query}");
             assert!(answer.text().contains("Content-MD5"), "{}", answer.text());
         }
