@@ -52,7 +52,9 @@ fn an_empty_disk_takes_the_place_of_a_lost_one(version: Version) {
     let lost = cluster.members.remove(1).kill();
     fs::remove_dir_all(lost.data_dir()).unwrap();
     let (there, url) = (cluster.client(), lost.peer_url());
-    // etcd takes no change of members before they have all seen each other for five seconds.
+    // A change of members that is handed to a leader who is gone is lost, and whoever asked for it waits.
+    put_once_there_is_a_leader(&there, "with two of the first three");
+    // etcd takes none before they have all seen each other for five seconds.
     until("the lost member is removed", || match member_at(&there, &url) {
         Some(id) => Err(there.member_remove(id)),
         None => Ok(()),
