@@ -13,6 +13,7 @@
 //! - [`care`]: members in good order, by a [`schedule`]; [`doctor`]: everything tried beforehand
 //! - [`standalone`]: an etcd of our own, looked after
 //! - [`supervise`], [`wrap`]: a process below this one, and a stock etcd as one; [`neighbour`]: the other container of its pod
+//! - `private_folder`, `whole_file`: what is kept on this machine, for nobody else, and whole or not at all
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What agent, operator and dashboard tell each other, as JSON.
+//! What agent and dashboard tell each other, as JSON.
 //!
 //! Plain data, without a decision in it. Words are those of the command line's JSON: what `refloat points -o json` calls
 //! a hole is one here. What is not known is null, and never a zero or a guess. Ids of members, clusters and leases are

@@ -1,6 +1,6 @@
 //! How things are now, as one agent sees them.
 //!
-//! One document, made anew whenever something changes and at least every few seconds: a page or an operator that holds
+//! One document, made anew whenever something changes and at least every few seconds: a page that holds
 //! an old one can tell by [`Status::now`].
 
 use jiff::Timestamp;

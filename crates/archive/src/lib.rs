@@ -8,8 +8,8 @@
 //!
 //! - [`identity`], [`name`]: whose objects these are, and what they are called
 //! - [`header`], [`closing`]: what every object tells of itself
-//! - [`encryption`]: who can read it, and how it stays theirs
-//! - [`object`], [`sealing`]: writing objects and reading them
+//! - [`encryption`]: who can read it, and how it stays theirs; `in_the_open`: what is not encrypted though all is to be
+//! - [`object`], [`sealing`]: writing objects and reading them; `chunk`, `key_index`, `fields`: what is in them
 //! - [`read_at`]: bytes of an object, from wherever it is
 //! - [`entry`]: an object as the catalogue knows it, ours or another system's
 //! - [`founding`]: writing what is told of a cluster and of a lineage, once
@@ -17,9 +17,11 @@
 //! - [`catalogue`]: what an archive has; [`plan`]: what a restore reads of it; [`point`]: which state is meant
 //! - [`layout`]: archives that other systems keep
 //! - [`archive`], [`about`]: an archive that is open, and what is told of it
-//! - [`headers`], `made`: what many objects say of themselves, and when what is listed was made
+//! - [`headers`], [`remembered`], `made`: what many objects say of themselves, what of that was read already, and when what is
+//!   listed was made
 //! - [`fetch`], [`agree`], `culprit`, [`opened`]: bytes from a store, a plan that its objects agree with, what to do without, and
 //!   a point read as a database
+//! - `peer_object`, `continuation`: an object of another system, and whether its changes follow on those before
 //! - [`rebuild`]: building something of a point, around what turns out to be of no use
 //! - [`unlock`]: the keys of objects, opened as they are named
 //! - [`merge_plan`]: what is due to be put together

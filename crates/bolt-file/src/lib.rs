@@ -9,7 +9,8 @@
 //!
 //! Read in this order:
 //!
-//! - [`storage`]: the seam to files and memory
+//! - [`error`]: what contradicts the format, and where
+//! - [`storage`]: the seam to files and memory; [`aligned`]: memory that is read into and written from at full speed
 //! - [`page`]: page headers, leaf and branch elements
 //! - [`meta`]: the two meta pages and how one wins
 //! - [`file`]: opening a file, its buckets

@@ -76,7 +76,7 @@ const fn row(name: &'static str, short: Option<char>, takes: Takes, meaning: Mea
 
 const MERGED: &str = "fulls are merged from what is archived, when it is worth it";
 const KEPT: &str = "--window and --daily say in days what stays; nothing is deleted before its replacement is proven";
-const LEASES: &str = "leases that tell Gardener of snapshots come with the operator";
+const LEASES: &str = "leases that tell Gardener of snapshots and members are not renewed";
 const SELF: &str = "whoever has the right to write is the leader; it is told in the archive (--takeover)";
 const RETRIES: &str = "what may succeed later is tried again anyway (--patience)";
 const PACKED: &str = "what is archived is always compressed";

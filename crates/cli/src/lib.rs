@@ -4,7 +4,21 @@
 //! shows and acts. Around them: [`source`] and [`point`] are the two notions that all commands share, [`opened`] is what
 //! commands work on, a file or a point of an archive; [`reading`] is what those share that show something of it, [`building`] what
 //! those do that build something; [`ui`] is where words go, [`failure`] and [`exit`] are how a command ends. Only this crate
-//! prints, advises, and chooses exit codes.
+//! prints and chooses exit codes.
+//!
+//! | Module | What it is |
+//! |---|---|
+//! | [`source`], [`archive_point`], [`point`], [`opened`] | SRC and `--at`, and what they come to |
+//! | [`archive_args`], [`target_args`], [`home_args`], [`also_args`], [`heeded`] | how places are reached: SRC, DEST, ARCHIVE and others |
+//! | [`etcd_args`], [`member_args`], [`fellow_args`], [`care_args`], [`server_args`] | the cluster, the member beside, other agents, care, HTTP |
+//! | [`recipient`], [`passphrase`], [`key_services`] | who can read what is encrypted |
+//! | [`key`], [`duration`], [`moment`], [`content`], [`quoted`] | what people type, and what they are shown |
+//! | [`settings_file`], [`etcdbrctl_flags`] | flags that come from elsewhere |
+//! | [`beforehand`], [`spool_place`] | what is looked at and chosen before something is begun |
+//! | [`reading`], [`building`], [`snapshot_for`], [`snapshot_place`] | what commands share |
+//! | [`ui`], [`table`], [`progress`], [`json`], [`finding`], [`logs`], [`traces`] | where words go |
+//! | [`failure`], [`archive_failure`], [`build_failure`], [`drill_failure`], [`session_failure`], [`exit`] | how a command ends |
+//! | [`runtime`], [`reference`] | what waits for networks; the documents that are made from the program |
 
 #![forbid(unsafe_code)]
 

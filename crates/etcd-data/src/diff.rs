@@ -97,7 +97,7 @@ impl Touched {
         };
         let take = |batch: Batch<(RevKey, bool, Fingerprint)>| {
             for (&(at, creates, print), key) in batch.iter() {
-                let place = *places.entry(print).or_insert(differences.len());
+                let place = *places.find_or_add(print, differences.len()).0;
                 if place == differences.len() {
                     let after = Some(at).filter(|at| !at.tombstone);
                     differences.push(Difference { key: key.to_vec(), before: None, after });
@@ -157,7 +157,7 @@ pub fn diff_databases(before: Side<'_>, after: Side<'_>, keys: Keys<'_>) -> Resu
     let digest = RandomState::new();
     let mut digests = KeyMap::<u64>::default();
     visit_side(before, keys, |_, key, value| {
-        digests.entry(prints.of(key)).insert_entry(digest.hash_one(value));
+        digests.set(prints.of(key), digest.hash_one(value));
     })?;
 
     let mut differences = Vec::new();
@@ -169,7 +169,7 @@ pub fn diff_databases(before: Side<'_>, after: Side<'_>, keys: Keys<'_>) -> Resu
             return;
         }
         if known.is_some() {
-            changed.entry(print).insert_entry(differences.len());
+            changed.set(print, differences.len());
         }
         differences.push(Difference { key: key.to_vec(), before: None, after: Some(at) });
     })?;

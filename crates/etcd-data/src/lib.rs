@@ -7,15 +7,19 @@
 //!
 //! Read in this order:
 //!
+//! - [`error`]: what went wrong, and what kind of thing that is
 //! - [`revision`], [`key_value`]: one change of the key space
 //! - [`tables`]: the small buckets
 //! - [`database`], `layer`, [`records`]: a key space in layers: a file, and what a log or an archive adds to it
-//! - [`wal`], [`snap`], [`replay`]: the log, raft snapshots, and what they add to a database
+//! - `batch`, [`fingerprint`], `crc`: records handed from thread to thread, keys in few bytes, hashes of parts
+//! - [`wal`], [`snap`], [`replay`]: the log, raft snapshots, and what they add to a database; [`raft`], [`request`]: what is in
+//!   the log
 //! - [`view`], [`live`], [`history`], [`diff`]: keys as they were, and what became of them
 //! - [`hash`], [`anchor`], [`compaction`], [`soundness`], [`facts`]: hashes, and a live member's, what a compaction keeps, what
 //!   is wrong, what there is
 //! - [`source`], [`data_dir`], [`container`], [`digest`]: opening what a path holds
-//! - [`restore`], [`undo`], [`aside`]: a new data directory, and back; one kept aside
+//! - [`restore`], [`undo`], [`aside`]: a new data directory, and back; one kept aside; [`initial_cluster`], [`member_id`]: whose
+//!   directory it is
 //! - [`export`], [`defrag`]: a new snapshot or database file
 
 #![forbid(unsafe_code)]

@@ -6,8 +6,8 @@
 //! |---|---|
 //! | [`endpoint`], [`access`], [`tls`] | where members are, and how they are reached |
 //! | [`fault`] | what went wrong, told apart by what a caller may do about it |
-//! | [`member`] | one member, and how it is called |
-//! | [`kv`], [`watch`], [`lease`], [`maintenance`], [`snapshot`], [`cluster`], [`auth`] | what can be asked of it |
+//! | [`member`], `connection`, `login` | one member, the connection to it, and as whom it is asked |
+//! | [`kv`], [`watch`], [`lease`], [`maintenance`], [`snapshot`], [`cluster`], [`auth`], [`header`] | what can be asked of it, and what every answer begins with |
 //! | [`mod@page`] | what it serves beside that |
 //! | [`proto`] | the messages and services as etcd publishes them |
 //!

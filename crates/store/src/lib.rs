@@ -2,8 +2,8 @@
 //!
 //! Stores differ in what they can do, not in how they are asked. Everything here is one request, so that it can be
 //! tried again: whole objects up to a part's size in one put, larger ones part by part, reading by ranges. What may be
-//! tried again, how often and until when is decided in one place, the retry wrapper; nothing else loops on errors. This crate
-//! knows nothing of etcd.
+//! tried again, how often and until when is decided in one place, the retry wrapper; nothing else here loops on errors. This
+//! crate knows nothing of etcd.
 //!
 //! Read in this order:
 //!
@@ -12,7 +12,7 @@
 //! - [`store`]: what every store does
 //! - [`memory`], [`folder`]: the two that need no network
 //! - `http`, `xml`, `labels`, `retention`, and with them `bucket` (S3 and Google), `azure`, `swift`
-//! - [`settings`], [`credentials`], [`mod@open`]: from a URL to a store
+//! - [`settings`], [`credentials`], `secret`, [`mod@open`]: from a URL to a store
 //! - [`retry`], [`limits`], [`counting`]: stores around a store
 //! - [`upload`], [`download`]: large objects, several pieces at a time
 //! - [`mod@probe`]: what a store can do, tried

@@ -1,12 +1,13 @@
 //! Real servers, judges and fixtures for the tests. Nothing of the product depends on it, and
-//! it depends on nothing of the product: what it says must not come from the code under test.
+//! it uses two seams of the product alone, the trait of stores and etcd's own messages: what it says must not come from the code
+//! under test.
 //!
 //! | Module | For |
 //! |---|---|
-//! | [`servers`] | which versions of etcd there are, and where their programs lie |
+//! | [`servers`], [`cache`] | which versions of etcd there are, and where their programs lie |
 //! | [`member`], [`cluster`] | starting and stopping real members |
 //! | [`certificates`] | an authority, and certificates that it signs |
-//! | [`client`] | talking to them |
+//! | [`client`], `http`, [`ports`] | talking to them, and where they listen |
 //! | [`judges`] | `bbolt check` and `etcdutl` as second opinions |
 //! | [`fixtures`] | what lies in `testdata/`, and the truth beside it |
 //! | [`stores`] | starting object stores: S3, Azure, Swift, GCS; a Vault; before any of them TLS, a proxy, a slow network |

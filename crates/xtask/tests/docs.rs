@@ -180,3 +180,25 @@ fn links_between_documents_lead_somewhere() {
     }
     assert!(links > 0);
 }
+
+/// Whoever reads a crate begins at its root, which says what there is.
+#[test]
+fn the_root_of_a_crate_names_its_modules() {
+    let mut modules = 0;
+    for entry in fs::read_dir(root().join("crates")).unwrap() {
+        let path = entry.unwrap().path().join("src/lib.rs");
+        // A tool is read from its `main`.
+        let Ok(source) = fs::read_to_string(&path) else { continue };
+        let head: String = source.lines().take_while(|line| line.starts_with("//!")).collect();
+        let lines: Vec<&str> = source.lines().collect();
+        for (index, line) in lines.iter().enumerate() {
+            let declared = line.strip_prefix("pub mod ").or_else(|| line.strip_prefix("mod "));
+            let Some(module) = declared.and_then(|rest| rest.strip_suffix(';')) else { continue };
+            let is_for_tests = index > 0 && lines[index - 1].contains("cfg(test)");
+            let named = [format!("`{module}`"), format!("mod@{module}`")].iter().any(|name| head.contains(name));
+            assert!(is_for_tests || named, "the head of {} does not name {module}", path.display());
+            modules += 1;
+        }
+    }
+    assert!(modules > 100, "only {modules} modules were found");
+}

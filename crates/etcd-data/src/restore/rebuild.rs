@@ -214,7 +214,7 @@ impl Orphans {
         match seen.missing_lease {
             Some(lease) => {
                 self.any = true;
-                self.keys.entry(key).insert_entry(lease);
+                self.keys.set(key, lease);
             }
             None => {
                 if self.keys.remove(key).is_some() {

@@ -6,7 +6,6 @@
 //! One pass over the changes, and one over what comes before them. Memory holds 83 to 166 bytes for each key that they
 //! change, and 37 to 75 more if it was there before; keys that they leave alone cost nothing.
 
-use std::collections::hash_map::Entry;
 use std::fmt;
 use std::ops::ControlFlow;
 
@@ -82,15 +81,11 @@ fn follow(
     };
     let take = |batch: Batch<(Fingerprint, Change)>| {
         for (&(print, change), _) in batch.iter() {
-            match changed.entry(print) {
-                Entry::Occupied(mut known) => {
-                    let stands = std::mem::replace(&mut known.get_mut().stands, change.leaves);
-                    // All is read all the same: what turns out to be damaged in the end is no other history.
-                    misfit = misfit.or_else(|| change.misfit(stands));
-                }
-                Entry::Vacant(place) => {
-                    place.insert(Changed { first: change, stands: change.leaves });
-                }
+            let (known, again) = changed.find_or_add(print, Changed { first: change, stands: change.leaves });
+            if let Some(Changed { stands, .. }) = again {
+                let stands = std::mem::replace(&mut known.stands, stands);
+                // All is read all the same: what turns out to be damaged in the end is no other history.
+                misfit = misfit.or_else(|| change.misfit(stands));
             }
         }
         Ok::<_, Error>(ControlFlow::Continue(()))
@@ -117,7 +112,7 @@ fn standings(
         for (&(print, leaves), _) in batch.iter() {
             match leaves {
                 Some(standing) => {
-                    found.entry(print).insert_entry(standing);
+                    found.set(print, standing);
                 }
                 None => {
                     found.remove(print);

@@ -1,7 +1,6 @@
 //! Checks the key space: order, density, and every key's chain of versions.
 
 use std::collections::{BTreeMap, HashSet};
-use std::hash::BuildHasherDefault;
 use std::ops::ControlFlow;
 
 use super::{Finding, Findings};
@@ -9,7 +8,7 @@ use crate::batch::Batch;
 use crate::crc::Crc;
 use crate::database::{Database, Direction, Next, RevisionRange};
 use crate::error::{Error, Kind, RecordFault};
-use crate::fingerprint::{AsIs, Fingerprint, Fingerprinter, KeyMap, KeySet};
+use crate::fingerprint::{Fingerprint, Fingerprinter, KeyMap, KeySet};
 use crate::hash::{HashKv, hash_kv};
 use crate::key_value::{KeyValue, ValueFault};
 use crate::revision::{RevKey, Revision};
@@ -275,7 +274,7 @@ impl<'a> Chains<'a> {
             Before::Here => self.keys.remove(print).is_some(),
             Before::Elsewhere => {
                 let known = self.keys.get(print).map(Chain::is_deleted);
-                self.keys.entry(print).insert_entry(Chain::default());
+                self.keys.set(print, Chain::default());
                 known != Some(true)
             }
         }
@@ -339,7 +338,7 @@ impl<'a> Chains<'a> {
             }
             _ => {}
         }
-        self.keys.entry(print).insert_entry(Chain { create, version, lease });
+        self.keys.set(print, Chain { create, version, lease });
         self.replaces(at, there);
     }
 
@@ -402,7 +401,7 @@ impl Chain {
 struct Transaction {
     main: Revision,
     first: Option<Fingerprint>,
-    others: HashSet<Fingerprint, BuildHasherDefault<AsIs>>,
+    others: HashSet<Fingerprint>,
 }
 
 /// Room for so many keys is kept from one transaction to the next.
