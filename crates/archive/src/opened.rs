@@ -115,7 +115,7 @@ fn open(agreed: &Agreed, chunks: impl Fn(&Object) -> Result<Chunks, ObjectError>
             for (range, records) in chunks(object).map_err(damaged(&plan.base.key))? {
                 database = database.followed_by(range, records);
             }
-            database
+            database.begun()
         }
         Some(Opened::Events { .. }) | None => Database::empty(Tables::default()),
     };

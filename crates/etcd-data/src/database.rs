@@ -24,6 +24,8 @@ use crate::tables::{KEY, Tables, printable};
 pub struct Database {
     /// Only the first may be a file.
     layers: Vec<Layer>,
+    /// How many of them it begins with: what they lack is told, and what the others lack is refused.
+    begun: usize,
     tables: Tables,
 }
 
@@ -105,12 +107,12 @@ impl Database {
     pub fn open(file: BoltFile) -> Result<Self, Error> {
         let key = file.bucket(KEY)?.ok_or(Error::NoKeySpace)?;
         let tables = Tables::read(&file)?;
-        Ok(Self { layers: vec![Layer::of_file(key)], tables })
+        Ok(Self { layers: vec![Layer::of_file(key)], begun: 1, tables })
     }
 
     /// A database without a record, and with `tables`.
     pub fn empty(tables: Tables) -> Self {
-        Self { layers: Vec::new(), tables }
+        Self { layers: Vec::new(), begun: 0, tables }
     }
 
     /// This database without what comes after `last`. What it began with stays its file.
@@ -123,6 +125,12 @@ impl Database {
     pub fn followed_by(mut self, revisions: RevisionRange, records: Arc<dyn Records>) -> Self {
         self.layers.push(Layer::elsewhere(revisions, records));
         self
+    }
+
+    /// This database, of which all that is there so far is what it begins with, as a file is: that may be all that there is,
+    /// so what it lacks is told, and the rest of it taken.
+    pub fn begun(self) -> Self {
+        Self { begun: self.layers.len(), ..self }
     }
 
     /// This database with other tables.
@@ -158,17 +166,12 @@ impl Database {
 
     /// The last record, if there is one.
     pub fn last_record(&self) -> Result<Option<RevKey>, Error> {
-        for layer in self.layers.iter().rev() {
-            if let Some(last) = layer.last()? {
-                return Ok(Some(last));
-            }
-        }
-        Ok(None)
+        last_of(&self.layers)
     }
 
-    /// The last record of the file that it began with. After that, every revision is to be there.
+    /// The last record of the file that it began with, or of what stands for one. After that, every revision is to be there.
     pub(crate) fn last_of_file(&self) -> Result<Option<RevKey>, Error> {
-        self.layers.first().filter(|layer| layer.file().is_some()).map_or(Ok(None), Layer::last)
+        last_of(self.layers.get(..self.begun).unwrap_or_default())
     }
 
     /// The revision that it is to go up to, where whoever put it together said so.
@@ -260,6 +263,16 @@ impl Database {
         }
         Ok(())
     }
+}
+
+/// The last record of `layers`.
+fn last_of(layers: &[Layer]) -> Result<Option<RevKey>, Error> {
+    for layer in layers.iter().rev() {
+        if let Some(last) = layer.last()? {
+            return Ok(Some(last));
+        }
+    }
+    Ok(None)
 }
 
 fn scan_layers<P: Default + Send, E: From<Error> + Send>(
