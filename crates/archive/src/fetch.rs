@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -59,6 +59,24 @@ const PART_BYTES: u64 = 8 << 20;
 /// How many parts are under way at once: enough to fill a line with 20 ms of delay, and 64 MiB at the most.
 const AT_ONCE: usize = 8;
 
+/// What was fetched could not be kept on this machine.
+#[derive(Debug, thiserror::Error)]
+#[error("it cannot be kept in {}", folder.display())]
+pub struct Unkept {
+    /// Where it was to be.
+    pub folder: PathBuf,
+    /// What the system said.
+    pub source: io::Error,
+}
+
+/// There is less room than what is to be fetched takes.
+#[derive(Debug, thiserror::Error)]
+#[error("{needed_bytes} bytes are needed, and {free_bytes} are free")]
+struct NoRoom {
+    needed_bytes: u64,
+    free_bytes: u64,
+}
+
 /// Objects on their way to this machine.
 pub struct Spool {
     objects: Vec<Arc<Spooled>>,
@@ -89,17 +107,24 @@ pub struct Spooled {
 struct Arrived {
     /// Where they come to. Nothing until they are on their way.
     file: Option<Arc<File>>,
+    /// The folder that it is in.
+    folder: PathBuf,
     parts: Vec<bool>,
     failed: Option<ReadFailed>,
 }
 
 impl Spool {
     /// Begins to bring `objects` to files in the folder `scratch`, in this order. From now on, who reads one waits
-    /// for what is not there yet.
+    /// for what is not there yet. Where there is no room for all of them, nothing is begun.
     pub fn begin(objects: Vec<Arc<Spooled>>, scratch: &Path) -> io::Result<Self> {
+        if !objects.is_empty() {
+            require_room(objects.iter().map(|object| object.remote.size_bytes), scratch)?;
+        }
         let mut wanted = VecDeque::new();
         for object in &objects {
-            locked(&object.arrived).file = Some(Arc::new(tempfile::tempfile_in(scratch)?));
+            let file = Some(Arc::new(tempfile::tempfile_in(scratch)?));
+            let mut arrived = locked(&object.arrived);
+            (arrived.file, arrived.folder) = (file, scratch.into());
             wanted.extend((0..object.parts()).map(|part| (Arc::clone(object), part)));
         }
         let wanted = Arc::new(Mutex::new(wanted));
@@ -110,6 +135,16 @@ impl Spool {
             }
         }
         Ok(Self { objects, _bringing: bringing })
+    }
+}
+
+fn require_room(sizes: impl Iterator<Item = u64>, folder: &Path) -> io::Result<()> {
+    let room = rustix::fs::statvfs(folder)?;
+    let free_bytes = room.f_bavail.saturating_mul(room.f_frsize);
+    let needed_bytes = sizes.fold(0, u64::saturating_add);
+    match needed_bytes <= free_bytes {
+        true => Ok(()),
+        false => Err(io::Error::new(io::ErrorKind::StorageFull, NoRoom { needed_bytes, free_bytes })),
     }
 }
 
@@ -129,7 +164,8 @@ impl Spooled {
     /// An object that is where it is, so far.
     pub fn new(remote: Remote) -> Self {
         let parts = usize::try_from(remote.size_bytes.div_ceil(PART_BYTES)).unwrap_or_default();
-        let arrived = Mutex::new(Arrived { file: None, parts: vec![false; parts], failed: None });
+        let arrived =
+            Mutex::new(Arrived { file: None, folder: PathBuf::new(), parts: vec![false; parts], failed: None });
         Self { remote, arrived, more: Condvar::new() }
     }
 
@@ -158,7 +194,10 @@ impl Spooled {
             return Err(ReadFailed::new(offset, len, cut_short(bytes.len())));
         }
         // A file system takes it without waiting for the disk, mostly; a thread of its own would cost more.
-        file.write_all_at(&bytes, offset).map_err(|source| ReadFailed::new(offset, len, source))
+        file.write_all_at(&bytes, offset).map_err(|source| {
+            let folder = locked(&self.arrived).folder.clone();
+            ReadFailed::new(offset, len, Unkept { folder, source })
+        })
     }
 
     /// All of the object as a file, once it is there.
@@ -202,4 +241,39 @@ impl ReadAt for Spooled {
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use store::{Memory, Put};
+
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_kept_is_no_fault_of_the_store() {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let (store, key) = (Arc::new(Memory::new()), Key::parse("full").unwrap());
+        runtime.block_on(store.put(&key, "some bytes".into(), &Put::default())).unwrap();
+        let spooled = |size_bytes| {
+            Arc::new(Spooled::new(Remote::new(store.clone(), runtime.handle().clone(), key.clone(), size_bytes)))
+        };
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let object = spooled(10);
+        {
+            let mut arrived = locked(&object.arrived);
+            (arrived.file, arrived.folder) = (Some(Arc::new(full)), "/scratch".into());
+        }
+        runtime.block_on(object.bring(0));
+        let failed = object.whole().unwrap_err();
+        let unkept = failed.source.downcast_ref::<Unkept>().unwrap_or_else(|| panic!("{failed:?}"));
+        assert_eq!(
+            (unkept.folder.as_path(), unkept.source.kind()),
+            (Path::new("/scratch"), io::ErrorKind::StorageFull)
+        );
+
+        // What is larger than any disk is not begun.
+        let folder = tempfile::tempdir().unwrap();
+        let error = Spool::begin(vec![spooled(1 << 48)], folder.path()).err().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    }
 }

@@ -3,11 +3,17 @@
 #[cfg(test)]
 mod tests;
 
+use std::io;
+use std::iter;
+use std::path::Path;
+
 use agent::doctor::remedy::to_trust;
 use archive::catalogue::PickError;
 use archive::encryption::KeyError;
 use archive::error::{ObjectError, SnapshotError};
+use archive::fetch::Unkept;
 use archive::plan::{Hole, PlanError};
+use archive::read_at::ReadFailed;
 use archive::{At, Error};
 use etcd_data::Kind;
 use etcd_data::container::ExpandError;
@@ -31,6 +37,9 @@ pub struct Asked<'a> {
 pub fn archive_failure(asked: &Asked<'_>, error: &Error) -> Failure {
     let shown = asked.source.src.to_string();
     let kind = error.kind();
+    if let Some(failure) = unkept_failure(&shown, error) {
+        return failure;
+    }
     match error {
         Error::Store(error) => store_failure(error),
         Error::Key(error) => key_failure(error),
@@ -46,11 +55,7 @@ pub fn archive_failure(asked: &Asked<'_>, error: &Error) -> Failure {
             let failure = Failure::new(kind, format!("{shown} has nothing from {time} or before"));
             if begins.is_empty() { failure } else { failure.hint(begins) }
         }
-        Error::Scratch { folder, source } => {
-            let message = format!("what is fetched of {shown} cannot be kept in {}", folder.display());
-            Failure::because(kind, message, source)
-                .hint("--scratch names another folder, with room for the whole point")
-        }
+        Error::Scratch { folder, source } => scratch_failure(&shown, folder, source),
         Error::Snapshot { key, source } => snapshot_failure(&shown, key, source),
         Error::Object { key, source } => object_failure(asked, key, source),
         Error::Undecided { .. } => Failure::new(error.kind(), error.to_string()).hint(format!(
@@ -58,6 +63,20 @@ pub fn archive_failure(asked: &Asked<'_>, error: &Error) -> Failure {
         )),
         error => Failure::because(kind, format!("cannot read {shown}"), error),
     }
+}
+
+fn scratch_failure(shown: &str, folder: &Path, error: &io::Error) -> Failure {
+    let message = format!("what is fetched of {shown} cannot be kept in {}", folder.display());
+    Failure::because(etcd_data::error::kind_of(error), message, error)
+        .hint("--scratch names another folder, with room for the whole point")
+}
+
+/// Says so if `error` came of what was fetched of SRC, which is `shown`, and could not be kept on this machine.
+pub fn unkept_failure(shown: &str, error: &(dyn std::error::Error + 'static)) -> Option<Failure> {
+    let mut causes = iter::successors(Some(error), |error| error.source());
+    let failed = causes.find_map(|error| error.downcast_ref::<ReadFailed>())?;
+    let Unkept { folder, source } = failed.source.downcast_ref()?;
+    Some(scratch_failure(shown, folder, source))
 }
 
 fn pick_failure(src: &Location, error: &PickError) -> Failure {
@@ -198,7 +217,7 @@ fn object_failure(asked: &Asked<'_>, key: &Key, error: &ObjectError) -> Failure 
 }
 
 /// What the store said, if reading failed because of it.
-fn because_of_store(failed: &archive::read_at::ReadFailed) -> Option<Failure> {
+fn because_of_store(failed: &ReadFailed) -> Option<Failure> {
     failed.source.downcast_ref::<StoreError>().map(store_failure)
 }
 

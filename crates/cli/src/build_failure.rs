@@ -5,6 +5,7 @@ use std::path::Path;
 use etcd_data::Kind;
 use etcd_data::restore::{PlanError, RestoreError};
 
+use crate::archive_failure::unkept_failure;
 use crate::failure::Failure;
 use crate::source::{damaged, out_of_view};
 
@@ -12,6 +13,9 @@ use crate::source::{damaged, out_of_view};
 pub fn build_failure(shown: &str, error: &RestoreError) -> Failure {
     let kind = error.kind();
     let plain = |message: String| Failure::new(kind, message);
+    if let Some(failure) = unkept_failure(shown, error) {
+        return failure;
+    }
     match error {
         RestoreError::Plan(error) => plan_failure(shown, error),
         RestoreError::View(error) => out_of_view(shown, error),

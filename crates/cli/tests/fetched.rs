@@ -25,8 +25,9 @@ use founded::found;
 use jiff::Timestamp;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use running::succeed;
+use running::{refloat, succeed};
 use store::Store;
+use testkit::on_a_small_disk;
 use tokio::runtime::Runtime;
 
 /// Keys, a hundred below each prefix.
@@ -111,6 +112,28 @@ fn single_keys_are_shown_with_a_small_part_of_the_archive() {
     // All of it is fetched where all of it is needed, and counted.
     let (_, fetched) = run(&bucket, &["hashkv", BUCKET]);
     assert!(fetched >= size, "hashkv fetched {fetched} of {size} bytes");
+}
+
+#[test]
+fn where_there_is_no_room_for_what_is_to_be_fetched_that_is_told_before_it_is() {
+    let test = "where_there_is_no_room_for_what_is_to_be_fetched_that_is_told_before_it_is";
+    let Some(disk) = on_a_small_disk(test, 2) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let bucket = Bucket::new(folder.path());
+    let size = put_archive(bucket.open());
+    let (reached, disk) = (bucket.reached(), disk.to_str().unwrap());
+    let target = format!("{disk}/etcd");
+    for args in [&["hashkv", BUCKET, "--scratch", disk][..], &["restore", BUCKET, "--data-dir", &target]] {
+        let before = bucket.fetched();
+        let args: Vec<&str> = args.iter().copied().chain(reached.iter().map(String::as_str)).collect();
+        let output = refloat(&args);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(7), "{said}");
+        let message = format!("what is fetched of {BUCKET} cannot be kept in {disk}\n  cause: {size} bytes are needed");
+        assert!(said.contains(&message) && said.contains("hint: --scratch names another folder"), "{said}");
+        assert!(bucket.fetched() - before < size / 8, "{said}");
+        assert_eq!(std::fs::read_dir(disk).unwrap().count(), 0, "{said}");
+    }
 }
 
 /// A command asks for no more than it may: the store would give it all at once.
