@@ -229,6 +229,12 @@ pub fn in_one_line(error: &dyn std::error::Error) -> String {
     told
 }
 
+/// Why something failed, as one line, for those who say themselves what did: without what the error itself says, unless that
+/// is all.
+pub fn reason(error: &dyn std::error::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), in_one_line)
+}
+
 /// What went wrong in the end: the causes before only tell where.
 pub fn deepest(error: &dyn std::error::Error) -> String {
     let deeper = std::iter::successors(Some(error), |error| error.source());

@@ -18,11 +18,11 @@ use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
 use store::{Fault, Key, Retention, StoreError, Upload};
 
-use crate::agree::{Opened, reason};
+use crate::agree::Opened;
 use crate::archive::{Archive, Which};
 use crate::catalogue::Catalogue;
 use crate::entry::{Entry, Layout};
-use crate::error::{Error, is_its_own};
+use crate::error::{Error, is_its_own, reason};
 use crate::identity::LineageId;
 use crate::retention::{Cause, Decision, Policy, RetentionPlan, Verdict};
 
@@ -65,12 +65,17 @@ pub struct Pruned {
     pub objects: Vec<(Key, Gone)>,
     /// Uploads that were given up, and those that could not be.
     pub uploads: Vec<(Upload, Result<(), StoreError>)>,
+    /// What is kept from being deleted for longer now, or could not be.
+    pub extended: Vec<Extended>,
     /// Why it could not be recorded what is no longer as it was proven to be, if it could not.
     pub unrecorded: Option<Error>,
 }
 
 /// An object that is kept from being deleted for longer, or could not be.
-pub type Extended = (Key, Result<Timestamp, StoreError>);
+pub type Extended = (Key, Result<(), StoreError>);
+
+/// An object that is to be kept from being deleted for longer, and how, or why that cannot be told.
+pub type DueExtension = (Key, Result<Retention, StoreError>);
 
 /// How many objects are asked for at once.
 const HEADS_AT_ONCE: usize = 16;
@@ -230,9 +235,26 @@ impl Archive {
         }
     }
 
-    /// Keeps what `plan` keeps from being deleted until `until`, where it is not kept for longer already. What goes as soon as
+    /// The same, after everything that stays was kept from being deleted until `until`. Where something could not be, nothing
+    /// is deleted.
+    pub fn prune_keeping(
+        &self,
+        plan: &PrunePlan,
+        policy: &Policy,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Result<Pruned, Error> {
+        let extended = self.extend(self.due_extensions(plan, until));
+        let pruned = match extended.iter().all(|(_, kept)| kept.is_ok()) {
+            true => self.prune(plan, policy, now)?,
+            false => Pruned::default(),
+        };
+        Ok(Pruned { extended, ..pruned })
+    }
+
+    /// What has to be kept from being deleted for longer, so that all that `plan` keeps is until `until`. What goes as soon as
     /// the store lets it is left to that: kept for longer each time, it would never go.
-    pub fn extend_retention(&self, plan: &PrunePlan, until: Timestamp) -> Result<Vec<Extended>, Error> {
+    pub fn due_extensions(&self, plan: &PrunePlan, until: Timestamp) -> Vec<DueExtension> {
         let goes: BTreeSet<&Key> = plan.retention.deletions().chain(plan.retention.awaited()).collect();
         let entries = self.catalogue().entries().map(|entry| &entry.key);
         let stays: BTreeSet<&Key> = entries.filter(|key| !goes.contains(key)).collect();
@@ -240,22 +262,28 @@ impl Archive {
         let signs = self.catalogue().signs.iter().map(|sign| &sign.key);
         let beside = follows(self.catalogue()).into_iter().filter(|(_, of)| stays.contains(of)).map(|(key, _)| key);
         let kept: Vec<&Key> = stays.iter().copied().chain(signs).chain(beside).collect();
-        let extending = kept.into_iter().map(async |key| self.extend_one(key, until).await);
-        let extending = stream::iter(extending).buffered(HEADS_AT_ONCE);
-        let extended: Vec<Option<Extended>> = self.runtime.block_on(extending.collect());
-        Ok(extended.into_iter().flatten().collect())
+        let asking = kept.into_iter().map(async |key| Some((key.clone(), self.due_extension(key, until).await?)));
+        let asking = stream::iter(asking).buffered(HEADS_AT_ONCE);
+        let due: Vec<Option<DueExtension>> = self.runtime.block_on(asking.collect());
+        due.into_iter().flatten().collect()
     }
 
-    async fn extend_one(&self, key: &Key, until: Timestamp) -> Option<Extended> {
-        let old = match self.store.retention(key).await {
-            Ok(retention) => retention.unwrap_or_default(),
-            Err(error) => return Some((key.clone(), Err(error))),
-        };
-        if old.until.is_some_and(|old| old >= until) {
-            return None;
+    async fn due_extension(&self, key: &Key, until: Timestamp) -> Option<Result<Retention, StoreError>> {
+        match self.store.retention(key).await.map(Option::unwrap_or_default) {
+            Ok(old) if old.until.is_some_and(|old| old >= until) => None,
+            told => Some(told.map(|old| Retention { until: Some(until), ..old })),
         }
-        let retained = self.store.retain(key, Retention { until: Some(until), ..old }).await;
-        Some((key.clone(), retained.map(|()| until)))
+    }
+
+    fn extend(&self, due: Vec<DueExtension>) -> Vec<Extended> {
+        let extending = due.into_iter().map(async |(key, retention)| {
+            let kept = match retention {
+                Ok(retention) => self.store.retain(&key, retention).await,
+                Err(error) => Err(error),
+            };
+            (key, kept)
+        });
+        self.runtime.block_on(stream::iter(extending).buffered(HEADS_AT_ONCE).collect())
     }
 }
 

@@ -182,9 +182,9 @@ impl Policy {
         Self { rules: vec![Rule::Number(backups)], ..Self::default() }
     }
 
-    /// OpenShift's `RetentionSize`. Unlike there, the newest stays however large it is.
-    pub fn retention_size(gibibytes: u32) -> Self {
-        Self { rules: vec![Rule::SizeBytes(u64::from(gibibytes) << 30)], ..Self::default() }
+    /// OpenShift's `RetentionSize`, which counts in GiB. Unlike there, the newest stays however large it is.
+    pub fn retention_size(size_bytes: u64) -> Self {
+        Self { rules: vec![Rule::SizeBytes(size_bytes)], ..Self::default() }
     }
 
     /// What K3s does with the snapshots whose names begin with `base_name`.

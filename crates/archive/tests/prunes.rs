@@ -251,8 +251,19 @@ fn what_the_store_keeps_stays_and_is_kept_for_longer_where_asked() {
     assert!(matches!(verdict(kept_until), Verdict::Blocked(_, Block::RetainedUntil(_))));
 
     let until = moment(50_000);
-    let extended = archive.extend_retention(&plan, until).unwrap();
-    assert!(!extended.is_empty() && extended.iter().all(|(key, result)| result.is_ok() && key != kept_until));
+    let due = archive.due_extensions(&plan, until);
+    assert!(!due.is_empty() && due.iter().all(|(key, result)| result.is_ok() && key != kept_until));
+    // Where not all that stays can be kept for longer, nothing is deleted.
+    let before = keys(&world, &store);
+    let faulty = Arc::new(FaultyStore::new(Arc::clone(&store), Faults::NONE, 2));
+    let cut_off = world.open_at(&(Arc::clone(&faulty) as Arc<dyn Store>));
+    faulty.cut_off_after(due.len() as u64);
+    let pruned = cut_off.prune_keeping(&plan, &policy, until, now).unwrap();
+    assert!(pruned.objects.is_empty() && pruned.extended.iter().any(|(_, kept)| kept.is_err()), "{pruned:?}");
+    assert!(plan.retention.deletions().next().is_some() && keys(&world, &store) == before);
+
+    let pruned = archive.prune_keeping(&plan, &policy, until, now).unwrap();
+    assert!(!pruned.objects.is_empty() && pruned.extended.iter().all(|(_, kept)| kept.is_ok()), "{pruned:?}");
     let extended_archive = open();
     world.runtime.block_on(async {
         let stays = |entry: &&archive::Entry| plan.retention.deletions().all(|key| *key != entry.key);
@@ -262,7 +273,7 @@ fn what_the_store_keeps_stays_and_is_kept_for_longer_where_asked() {
             assert_eq!((retention.until, retention.legal_hold), (Some(expected), entry.key == *held));
         }
     });
-    assert_eq!(archive.extend_retention(&plan, moment(40_000)).unwrap().len(), 0, "only ever later");
+    assert!(extended_archive.due_extensions(&plan, moment(40_000)).is_empty(), "only ever later");
 }
 
 #[test]
@@ -283,7 +294,7 @@ fn what_goes_as_soon_as_the_store_lets_it_is_not_kept_for_longer() {
         let (now, until) = (moment(LAST + second), moment(LAST + second + 1000));
         let plan = plan(now);
         assert_eq!(plan.retention.deletions().count(), 0, "{}", plan.retention);
-        let extended = world.open_at(&store).extend_retention(&plan, until).unwrap();
+        let extended = world.open_at(&store).prune_keeping(&plan, &policy, until, now).unwrap().extended;
         assert!(!extended.is_empty() && extended.iter().all(|(key, _)| !doomed.contains(key)), "{extended:?}");
     }
     clock.advance(Duration::from_secs(401));

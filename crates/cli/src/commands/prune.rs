@@ -136,8 +136,20 @@ documented! {
         pub objects: Vec<PruneObject>,
         /// Uploads that nobody finished, and what was done about them.
         pub uploads: Vec<PruneUpload>,
-        /// Objects that the store keeps from being deleted for longer now.
+        /// Objects that the store keeps from being deleted for longer now, or would.
         pub extended: Vec<String>,
+        /// Objects that stay and could not be kept for longer. Where there are any, nothing is deleted.
+        pub not_extended: Vec<NotExtended>,
+    }
+}
+
+documented! {
+    /// An object that could not be kept from being deleted for longer.
+    pub struct NotExtended {
+        /// Where it is, below the destination.
+        pub key: String,
+        /// Why not.
+        pub error: String,
     }
 }
 
@@ -196,17 +208,15 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     for (key, why) in &plan.unusable {
         ui.note(format_args!("note: {key} is of no use: {why}"))?;
     }
-    let (mut pruned, mut extended) = (Pruned::default(), Vec::new());
-    if !args.dry_run {
-        // First what makes sure that something stays.
-        if let Some(span) = args.extend_retention {
-            let until = now.checked_add(span);
-            let until = until
-                .map_err(|error| Failure::because(Kind::Usage, "--extend-retention is too long", &error).hint(AS_IN))?;
-            extended = open.archive.extend_retention(&plan, until).map_err(failed)?;
-        }
-        pruned = open.archive.prune(&plan, &policy, now).map_err(failed)?;
-    }
+    let until = args.extend_retention.map(|span| now.checked_add(span)).transpose();
+    let until =
+        until.map_err(|error| Failure::because(Kind::Usage, "--extend-retention is too long", &error).hint(AS_IN))?;
+    let pruned = match (until, args.dry_run) {
+        (None, true) => Pruned::default(),
+        (Some(until), true) => Pruned { extended: due(&open, &plan, until), ..Pruned::default() },
+        (None, false) => open.archive.prune(&plan, &policy, now).map_err(failed)?,
+        (Some(until), false) => open.archive.prune_keeping(&plan, &policy, until, now).map_err(failed)?,
+    };
     if let Some(error) = &pruned.unrecorded {
         ui.note(format_args!(
             "note: what is no longer as it was proven to be is not recorded: {}",
@@ -214,10 +224,16 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
         ))?;
         ui.exit_so_far = Exit::Findings;
     }
-    let report = PruneReport::of(args, &open, &plan, &pruned, &extended);
+    let report = PruneReport::of(args, &open, &plan, &pruned);
     show(ui, args, &open, &plan, &report)?;
     say_what_is_kept(ui, &report, &pruned)?;
-    ends(ui, &report, &pruned, &extended)
+    ends(ui, &report, &pruned)
+}
+
+/// What would be kept from being deleted for longer.
+fn due(open: &OpenArchive, plan: &PrunePlan, until: Timestamp) -> Vec<Extended> {
+    let due = open.archive.due_extensions(plan, until);
+    due.into_iter().map(|(key, retention)| (key, retention.map(drop))).collect()
 }
 
 fn show(ui: &mut Ui, args: &Args, open: &OpenArchive, plan: &PrunePlan, report: &PruneReport) -> Result<(), Failure> {
@@ -240,6 +256,12 @@ fn show(ui: &mut Ui, args: &Args, open: &OpenArchive, plan: &PrunePlan, report: 
     for upload in report.uploads.iter().filter(|upload| upload.error.is_some()) {
         let error = upload.error.as_deref().unwrap_or_default();
         ui.note(format_args!("note: the upload of {} is still there: {error}", upload.key))?;
+    }
+    for NotExtended { key, error } in &report.not_extended {
+        ui.note(format_args!("note: {key} cannot be kept from being deleted for longer: {error}"))?;
+    }
+    if !report.not_extended.is_empty() && plan.retention.deletions().next().is_some() {
+        ui.note("note: nothing is deleted, because not all that stays can be kept for longer")?;
     }
     Ok(())
 }
@@ -266,13 +288,13 @@ fn say_what_is_kept(ui: &mut Ui, report: &PruneReport, pruned: &Pruned) -> Resul
 }
 
 /// How it ends: as its first failure does if nothing was done, and otherwise with something to look at.
-fn ends(ui: &Ui, report: &PruneReport, pruned: &Pruned, extended: &[Extended]) -> Result<Exit, Failure> {
+fn ends(ui: &Ui, report: &PruneReport, pruned: &Pruned) -> Result<Exit, Failure> {
     let of_objects = pruned.objects.iter().filter_map(|(_, gone)| match gone {
         Gone::Failed(error) => Some(error),
         _ => None,
     });
     let of_uploads = pruned.uploads.iter().filter_map(|(_, given_up)| given_up.as_ref().err());
-    let of_extended = extended.iter().filter_map(|(_, result)| result.as_ref().err());
+    let of_extended = pruned.extended.iter().filter_map(|(_, result)| result.as_ref().err());
     let first: Option<&StoreError> = of_objects.chain(of_uploads).chain(of_extended).next();
     match first {
         Some(error) if report.deleted == 0 && report.extended.is_empty() => Err(store_failure(error)),
@@ -347,17 +369,20 @@ impl RuleArgs {
             Some(PeerPolicy::Exponential) => Policy::exponential(deltas),
             Some(PeerPolicy::LimitBased) => Policy::limit_based(self.keep_last.unwrap_or(7), deltas),
             Some(PeerPolicy::RetentionNumber) => Policy::retention_number(self.keep_last.unwrap_or(15)),
-            Some(PeerPolicy::RetentionSize) => {
-                let rules = vec![Rule::SizeBytes(self.keep_size.unwrap_or(10 << 30))];
-                Policy { rules, ..Policy::default() }
-            }
+            Some(PeerPolicy::RetentionSize) => Policy::retention_size(self.keep_size.unwrap_or(10 << 30)),
             Some(PeerPolicy::K3s) => Policy::k3s("etcd-snapshot", self.keep_last.unwrap_or(5)),
         }
     }
 }
 
+impl NotExtended {
+    fn of((key, kept): &Extended) -> Option<Self> {
+        kept.as_ref().err().map(|error| Self { key: key.to_string(), error: chain(error) })
+    }
+}
+
 impl PruneReport {
-    fn of(args: &Args, open: &OpenArchive, plan: &PrunePlan, pruned: &Pruned, extended: &[Extended]) -> Self {
+    fn of(args: &Args, open: &OpenArchive, plan: &PrunePlan, pruned: &Pruned) -> Self {
         let gone: BTreeMap<&Key, &Gone> = pruned.objects.iter().map(|(key, gone)| (key, gone)).collect();
         let told = |key: &Key| gone.get(key).map_or((None, None), |gone| outcome(gone));
         let decided = plan.retention.decisions.iter().map(|decision| {
@@ -401,7 +426,8 @@ impl PruneReport {
             failed: objects.iter().filter(|object| object.error.is_some()).count(),
             objects,
             uploads: uploads.collect(),
-            extended: extended.iter().filter(|(_, result)| result.is_ok()).map(|(key, _)| key.to_string()).collect(),
+            extended: pruned.extended.iter().filter(|(_, kept)| kept.is_ok()).map(|(key, _)| key.to_string()).collect(),
+            not_extended: pruned.extended.iter().filter_map(NotExtended::of).collect(),
         }
     }
 
@@ -411,6 +437,9 @@ impl PruneReport {
             text.push_str(&plan.retention.to_string());
             for upload in &self.uploads {
                 text.push_str(&format!("give up, nobody finished it: the upload of {}\n", upload.key));
+            }
+            for key in &self.extended {
+                text.push_str(&format!("keep for longer: {key}\n"));
             }
             text.push_str("\nnothing was done: this is a dry run");
             return text;

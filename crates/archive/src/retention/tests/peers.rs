@@ -131,7 +131,7 @@ fn openshifts_policies_keep_what_its_pruner_does() {
             .collect();
         let limit = 1 + random.below(6) as u32;
         let by_number = left(Layout::OpenShift, &backups, &Policy::retention_number(limit), 100);
-        let by_size = left(Layout::OpenShift, &backups, &Policy::retention_size(limit), 100);
+        let by_size = left(Layout::OpenShift, &backups, &Policy::retention_size(u64::from(limit) << 30), 100);
 
         backups.sort_by(|a, b| b.taken.cmp(&a.taken).then_with(|| b.name.cmp(&a.name)));
         let names = |count: usize| backups.iter().take(count).map(|one| one.name.clone()).collect::<BTreeSet<_>>();
