@@ -30,7 +30,7 @@ use crate::header::{FORMAT, PROGRAM};
 use crate::identity::{Cluster, ClusterUid, LineageId};
 use crate::name::Name;
 use crate::object::{FOOTER_BYTES, digest_at_end};
-use crate::proof::{Evidence, Item, ObjectDigest};
+use crate::proof::{Evidence, Item, Level, ObjectDigest};
 use crate::publish::Writing;
 use crate::sealing::NoKeys;
 use crate::sending::hashed;
@@ -125,19 +125,26 @@ impl Archive {
         let mut entries: Vec<&Entry> = self.catalogue().entries().collect();
         // Of one second, what ends first comes first; a full comes after the delta that ends where it does.
         entries.sort_by_key(|entry| (entry.time(), entry.to, entry.is_full(), &entry.key));
-        let mut line = Line::new(self, &into, writing);
+        let recorded = into.proven()?;
+        let proven = into.proven_objects(&recorded.proven, Level::Sealed)?.into_keys().collect();
+        let mut line = Line::new(self, &into, writing, proven);
         let mut imported = Vec::with_capacity(entries.len());
+        let mut ended = Ok(());
         for entry in entries {
             let outcome = match line.take(entry) {
                 Ok(outcome) => outcome,
                 Err(error) if is_of_the_object(&error) => Brought::Failed(error),
-                Err(error) => return Err(error),
+                Err(error) => {
+                    ended = Err(error);
+                    break;
+                }
             };
             imported.push(Imported { from: entry.clone(), outcome });
         }
         let (splits, sealed) = line.finish();
-        into.prove(sealed, writing.now)?;
-        Ok(Importing { imported, splits })
+        // Also what was brought before it ended early: whoever takes it up need not read that again.
+        let proven = into.prove(sealed, writing.now);
+        ended.and(proven).map(|()| Importing { imported, splits })
     }
 
     /// The archive to bring it into, which is made if it is not there.

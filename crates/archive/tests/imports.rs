@@ -87,6 +87,15 @@ impl World {
         Some((hash_kv(&database, Some(Revision(at)), compact).unwrap().hash, compact))
     }
 
+    /// What is there and was never read back.
+    fn unproven(&self, store: &Arc<dyn Store>) -> Vec<Key> {
+        let archive = self.open(store);
+        let recorded = archive.proven().unwrap();
+        let proven = archive.proven_objects(&recorded.proven, Level::Sealed).unwrap();
+        let keys = archive.catalogue().entries().map(|entry| entry.key.clone());
+        keys.filter(|key| !proven.contains_key(key)).collect()
+    }
+
     fn contents(&self, store: &Arc<dyn Store>) -> BTreeMap<String, Bytes> {
         self.runtime.block_on(async {
             let mut found = BTreeMap::new();
@@ -197,6 +206,28 @@ fn bringing_it_in_again_changes_nothing() {
 }
 
 #[test]
+fn what_is_there_and_was_never_read_back_is_read_before_it_counts() {
+    let world = World::new();
+    let (source, target) = (world.fixture("etcdbrctl/small-3.5.30"), memory());
+    world.import(&source, &target).unwrap();
+    let archive = world.open(&target);
+    let unread = archive.catalogue().entries().filter(|entry| !entry.is_full()).last().unwrap().key.clone();
+    world.runtime.block_on(async {
+        // As after one that died: nothing is recorded, and something was written wrongly.
+        let proofs: Vec<Key> = archive.catalogue().proofs.iter().map(|proof| proof.key.clone()).collect();
+        assert!(target.delete(&proofs).await.iter().all(Result::is_ok));
+        let mut bytes = target.get(&unread, 0..1 << 20).await.unwrap().to_vec();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        target.put(&unread, bytes.into(), &Put::default()).await.unwrap();
+    });
+    let again = world.import(&source, &target).unwrap();
+    let failed = again.imported.iter().filter(|one| matches!(one.outcome, Brought::Failed(_)));
+    assert_eq!(failed.count(), 1);
+    assert_eq!(world.unproven(&target), [unread]);
+}
+
+#[test]
 fn what_died_at_any_request_is_taken_up() {
     let world = World::new();
     let mut died = 0;
@@ -225,6 +256,7 @@ fn what_died_at_any_request_is_taken_up() {
             died += 1;
             world.import(&source, &target).unwrap();
             assert!(world.contents(&target) == whole, "{path} after {requests} requests");
+            assert_eq!(world.unproven(&target), [], "{path} after {requests} requests");
         }
     }
     println!("died after {died} numbers of requests");

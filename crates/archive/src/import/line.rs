@@ -3,7 +3,7 @@
 mod ahead;
 mod brought;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -42,6 +42,8 @@ pub(super) struct Line<'a> {
     writing: &'a Writing<'a>,
     current: Option<Current<'a>>,
     splits: Vec<Split>,
+    /// What was there, and has been read back before.
+    proven: BTreeSet<Key>,
     sealed: BTreeMap<LineageId, Vec<Item>>,
 }
 
@@ -77,9 +79,10 @@ enum Base {
 }
 
 impl<'a> Line<'a> {
-    pub(super) fn new(source: &'a Archive, into: &'a Archive, writing: &'a Writing<'a>) -> Self {
+    /// Nothing of `source` has been brought to `into` yet but what is there, of which `proven` has been read back.
+    pub(super) fn new(source: &'a Archive, into: &'a Archive, writing: &'a Writing<'a>, proven: BTreeSet<Key>) -> Self {
         let (splits, sealed) = Default::default();
-        Self { source, into, writing, current: None, splits, sealed }
+        Self { source, into, writing, current: None, splits, proven, sealed }
     }
 
     pub(super) fn finish(self) -> (Vec<Split>, BTreeMap<LineageId, Vec<Item>>) {
@@ -98,8 +101,8 @@ impl<'a> Line<'a> {
         if let Some((lineage, made)) = self.made_of(entry) {
             let key = made.key.clone();
             let link = self.link_of(&key)?;
-            self.stand_on(lineage, made.to.unwrap_or_default(), link, Base::Closed(entry.clone()));
-            return Ok(Brought::There(key));
+            self.stand_on(lineage.clone(), made.to.unwrap_or_default(), link, Base::Closed(entry.clone()));
+            return self.seal_there(lineage, key, made.size_bytes);
         }
         let snapshot = self.source.open_whole_snapshot(entry, self.writing.scratch)?;
         let last = snapshot.horizon.current;
@@ -256,7 +259,7 @@ impl<'a> Line<'a> {
             let (key, ends_here) = (there.key.clone(), there.to == Some(take.to));
             let link = if ends_here { Some(self.link_of_delta(there)?) } else { None };
             self.advance(entry, take, link);
-            return Ok(Brought::There(key));
+            return self.seal_there(lineage, key, there.size_bytes);
         }
         self.open_base()?;
         self.require_continued(&Part { entry: entry.clone(), take })?;
@@ -360,6 +363,17 @@ impl<'a> Line<'a> {
         let seen = (entry.time(), entry.time());
         // Nobody wrote it who was let write.
         Header::original(kind, cluster, lineage.clone(), Epoch(0), revisions, seen)
+    }
+
+    /// Reads back what was there, unless that was done before. What was merged of several is there for each of them.
+    fn seal_there(&mut self, lineage: LineageId, key: Key, size_bytes: u64) -> Result<Brought, Error> {
+        if !self.proven.contains(&key) {
+            let digest = self.into.digest_at(&key)?;
+            let item = self.into.read_back(&key, size_bytes, digest, self.writing.now)?;
+            self.proven.insert(key.clone());
+            self.sealed.entry(lineage).or_default().push(item);
+        }
+        Ok(Brought::There(key))
     }
 
     /// Reads back what was written.
