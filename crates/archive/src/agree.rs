@@ -22,7 +22,7 @@ use store::Key;
 use crate::archive::Archive;
 use crate::catalogue::History;
 use crate::entry::{Entry, Layout};
-use crate::error::{Error, ObjectError, SnapshotError, is_its_own};
+use crate::error::{Error, ObjectError, SnapshotError, is_its_own, reason};
 use crate::identity::LineageId;
 use crate::layout::etcdbrctl::lacks_leases;
 use crate::object::Object;
@@ -39,7 +39,7 @@ use opening::{is_of_this_machine, open, open_several};
 pub struct Agreed {
     /// The plan.
     pub plan: RestorePlan,
-    /// Whether that is all there was at the moment that was asked for.
+    /// Whether that is all there was at the moment that was asked for, if one was.
     pub covered: Covered,
     /// What could not be used, and why.
     pub set_aside: Vec<(Key, String)>,
@@ -77,8 +77,7 @@ impl Archive {
             damaged: BTreeSet::new(),
             suspects: BTreeMap::new(),
         };
-        let LookedUp { target, covered, lineage } = desk.look_up(wanted, at)?;
-        let mut plan = desk.settle(&Wanted { target, lineage: wanted.lineage.clone().or_else(|| lineage.clone()) })?;
+        let (LookedUp { covered, lineage, .. }, mut plan) = desk.find(wanted, at)?;
         if wanted.lineage.is_none() && lineage.is_some() {
             // That it was found in an older one is nothing that the person asked for.
             let newest = self.catalogue().histories.last().and_then(|history| history.lineage.as_ref());
@@ -111,8 +110,9 @@ impl Archive {
         let Some(cluster) = self.cluster() else { return Ok(None) };
         let told = told(objects);
         let telling = |key: &Key| told.get(key);
-        let last = if plan.is_contested(cluster, telling) { self.last_epoch()? } else { None };
-        Ok(plan.confirm(cluster, telling, [], last).err())
+        let chain = plan.chain();
+        let last = if chain.is_contested(cluster, telling, []) { self.last_epoch()? } else { None };
+        Ok(chain.confirm(cluster, telling, [], last).err())
     }
 }
 
@@ -137,7 +137,36 @@ struct LookedUp {
     lineage: Option<LineageId>,
 }
 
+impl Agreed {
+    /// Whether it is less than what was asked for: later changes are or were there, and nothing leads to them.
+    pub fn falls_short(&self) -> bool {
+        self.plan.falls_short() || self.covered.is_short()
+    }
+
+    /// What a person should know about how the point was found.
+    pub fn notes(&self) -> Vec<String> {
+        let set_aside = self.set_aside.iter().map(|(key, why)| format!("{key} is of no use: {why}"));
+        let covered = self.covered.note(self.plan.target);
+        set_aside.chain(covered).chain(self.plan.remarks.iter().map(Remark::to_string)).collect()
+    }
+}
+
 impl Desk<'_> {
+    /// What is to be planned for, and the plan. Where no plan leads to what was found for a moment, because of something that
+    /// turned out to be of no use just then, the moment is looked up without that.
+    fn find(&mut self, wanted: &Wanted, at: &At) -> Result<(LookedUp, RestorePlan), Error> {
+        loop {
+            let found = self.look_up(wanted, at)?;
+            let lineage = wanted.lineage.clone().or_else(|| found.lineage.clone());
+            let before = self.known.without.len();
+            match self.settle(&Wanted { target: found.target.clone(), lineage }) {
+                Ok(plan) => return Ok((found, plan)),
+                Err(Error::NothingLeft { .. }) if matches!(at, At::Time(_)) && before < self.known.without.len() => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
     /// What is to be planned for: a moment is looked up, in the newest history that had begun by then.
     fn look_up(&mut self, wanted: &Wanted, at: &At) -> Result<LookedUp, Error> {
         let At::Time(time) = at else {
@@ -147,17 +176,38 @@ impl Desk<'_> {
         let archive = self.archive;
         let histories = archive.catalogue().histories.iter().rev();
         let meant = |history: &&History| wanted.lineage.is_none() || history.lineage == wanted.lineage;
-        let mut first = None;
+        let (mut first, mut is_lost) = (None, false);
         for history in histories.filter(meant) {
             match self.search(history, *time)? {
                 Step::Found { target, covered } => {
+                    let covered = match covered {
+                        _ if is_lost => Covered::UpTo { next: None },
+                        Covered::Beyond { last, .. } => {
+                            Covered::Beyond { last, is_followed: self.is_followed(history, *time)? }
+                        }
+                        covered => covered,
+                    };
                     return Ok(LookedUp { target, covered, lineage: history.lineage.clone() });
                 }
                 Step::Before { first: entry } => first = Some(entry.time()),
                 _ => {}
             }
+            is_lost |= self.has_lost(history, *time);
         }
         Err(Error::TooEarly { time: *time, first })
+    }
+
+    /// Whether `history` had begun at the moment, with something that cannot be used.
+    fn has_lost(&self, history: &History, time: Timestamp) -> bool {
+        let mut lost = history.fulls().iter().filter(|full| self.known.without.contains(&full.key));
+        lost.any(|full| full.time() <= time)
+    }
+
+    /// Whether the archive had a writer at the moment, who goes on with `history`.
+    fn is_followed(&self, history: &History, time: Timestamp) -> Result<bool, Error> {
+        let newest = self.archive.catalogue().histories.last();
+        let goes_on = newest.is_some_and(|newest| newest.lineage == history.lineage);
+        Ok(goes_on && self.archive.held_until()? >= Some(time))
     }
 
     /// Asks one object after the other until it is known where the moment lies. What is of no use is not asked again.
@@ -282,11 +332,11 @@ impl Desk<'_> {
     }
 
     /// That there is no plan may be because of what had to be set aside: then that is why.
-    fn no_plan(&mut self, error: PlanError) -> Error {
+    fn no_plan(&self, error: PlanError) -> Error {
         if self.set_aside.is_empty() {
             return error.into();
         }
-        Error::NothingLeft { source: error, set_aside: std::mem::take(&mut self.set_aside) }
+        Error::NothingLeft { source: error, set_aside: self.set_aside.clone() }
     }
 
     fn open_fulls(&mut self, fulls: &[Key]) -> Result<(), Error> {
@@ -388,14 +438,4 @@ fn facts(database: &Database, layout: Layout) -> Result<FullFacts, SnapshotError
     let Horizon { compact, current } = Horizon::of(database)?;
     let lost_leases = layout == Layout::Etcdbrctl && lacks_leases(database)?;
     Ok(FullFacts { last: current, compact, lost_leases })
-}
-
-pub(crate) fn reason(error: &Error) -> String {
-    let mut reasons = Vec::new();
-    let mut next: Option<&dyn std::error::Error> = std::error::Error::source(error);
-    while let Some(cause) = next {
-        reasons.push(cause.to_string());
-        next = cause.source();
-    }
-    if reasons.is_empty() { error.to_string() } else { reasons.join(": ") }
 }

@@ -14,7 +14,8 @@ use crate::about::{ClusterNote, FullNote, LineageNote};
 use crate::catalogue::{Catalogue, PickError, Survey};
 use crate::entry::Layout;
 use crate::error::{Error, ObjectError, is_its_own};
-use crate::identity::{Cluster, Epoch, LineageId};
+use crate::fence::Claim;
+use crate::identity::{Cluster, LineageId};
 use crate::in_the_open::Closed;
 use crate::layout::{self, PeerArchive};
 use crate::name::Name;
@@ -44,8 +45,8 @@ pub struct Archive {
     pub(crate) unread: Vec<(Key, Error)>,
     /// Since when it is encrypted, once somebody asked.
     pub(crate) closed: OnceCell<Option<Closed>>,
-    /// The last epoch that was handed out, once somebody asked.
-    pub(crate) last_epoch: OnceCell<Option<Epoch>>,
+    /// What tells of the last writer, once somebody asked.
+    pub(crate) last_claim: OnceCell<Option<Claim>>,
     /// Headers that were read before.
     pub(crate) remembered: Arc<Remembered>,
     /// Why it is not told which objects are marked as not to be restored from, once the store has refused to. It is not
@@ -90,7 +91,7 @@ impl Archive {
             parents: BTreeMap::new(),
             unread: Vec::new(),
             closed: OnceCell::new(),
-            last_epoch: OnceCell::new(),
+            last_claim: OnceCell::new(),
             remembered: Arc::default(),
             marks_untold: OnceLock::new(),
         };

@@ -226,11 +226,6 @@ impl History {
         &self.deltas
     }
 
-    /// Its deltas that were merged `level` times.
-    pub fn deltas_of(&self, level: u8) -> impl Iterator<Item = &Entry> {
-        self.deltas.iter().filter(move |delta| delta.level() == Some(level))
-    }
-
     /// Its deltas that may have something of `range`, and all of them that do.
     pub(crate) fn deltas_about(&self, range: RevisionRange) -> &[Entry] {
         let first = self.reach.partition_point(|reach| *reach < range.from);

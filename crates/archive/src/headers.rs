@@ -9,6 +9,7 @@ use std::path::Path;
 
 use etcd_data::Kind;
 use futures::{StreamExt, stream};
+use jiff::Timestamp;
 use store::Key;
 
 use crate::archive::Archive;
@@ -164,11 +165,26 @@ impl Archive {
         Ok(self.heard()?.overreaching)
     }
 
+    /// What an object says of itself at its beginning, if somebody has asked it already.
+    pub fn asked_before(&self, entry: &Entry) -> Option<Header> {
+        self.remembered.header(entry)
+    }
+
     /// The last epoch that was handed out. Nothing where that is not told: what was copied by other means has no
     /// `writer.json`, and one that cannot be read, or is another cluster's, tells nothing. It is asked for once, after all was
     /// listed, so whoever wrote what is there had its epoch by then.
     pub(crate) fn last_epoch(&self) -> Result<Option<Epoch>, Error> {
-        self.runtime.block_on(self.last_epoch.get_or_try_init(|| self.read_last_epoch())).copied()
+        Ok(self.last_claim()?.map(|claim| claim.epoch))
+    }
+
+    /// Until when somebody had the right to write, as far as is told: nobody has given it up.
+    pub(crate) fn held_until(&self) -> Result<Option<Timestamp>, Error> {
+        let held = self.last_claim()?.filter(|claim| !claim.is_released);
+        Ok(held.and_then(|claim| claim.renewed.checked_add(claim.lasts()).ok()))
+    }
+
+    fn last_claim(&self) -> Result<Option<&Claim>, Error> {
+        Ok(self.runtime.block_on(self.last_claim.get_or_try_init(|| self.read_last_claim()))?.as_ref())
     }
 
     /// The highest epoch that anybody had: what is written by one that is not higher may be taken for what a replaced writer
@@ -190,13 +206,11 @@ impl Archive {
         Ok(highest)
     }
 
-    async fn read_last_epoch(&self) -> Result<Option<Epoch>, Error> {
+    async fn read_last_claim(&self) -> Result<Option<Claim>, Error> {
         let Some(cluster) = self.cluster() else { return Ok(None) };
         let read = self.store.get(&self.key(&Name::Writer), 0..MAX_CLAIM_BYTES as u64 + 1).await.map_err(Error::from);
         match read {
-            Ok(bytes) => {
-                Ok(Claim::parse(&bytes).ok().filter(|claim| claim.cluster == *cluster).map(|claim| claim.epoch))
-            }
+            Ok(bytes) => Ok(Claim::parse(&bytes).ok().filter(|claim| claim.cluster == *cluster)),
             // Who may read objects and not that is told nothing.
             Err(error) if is_its_own(error.kind()) || error.kind() == Kind::Denied => Ok(None),
             Err(error) => Err(error),

@@ -16,12 +16,12 @@ use etcd_data::{Database, LeaseId, Revision, Tables};
 use jiff::Timestamp;
 use store::Key;
 
-use crate::agree::{Agreed, Opened, reason, told};
+use crate::agree::{Agreed, Opened, told};
 use crate::archive::Archive;
 use crate::closing::{Closing, Compaction, Moment};
 use crate::encryption::WritingKey;
 use crate::entry::Entry;
-use crate::error::{Error, ObjectError, is_its_own};
+use crate::error::{Error, ObjectError, is_its_own, reason};
 use crate::header::{FORMAT, Header, Kind, PROGRAM};
 use crate::identity::Cluster;
 use crate::merge_plan::{Merge, MergePlan, MergePolicy, NewFull};
@@ -209,8 +209,9 @@ impl Archive {
             let rivals = self.rivals_of(merge, cluster)?;
             let told = told(&objects);
             let telling = |key: &Key| told.get(key);
-            let last = if merge.is_contested(cluster, telling, &rivals) { self.last_epoch()? } else { None };
-            merge.confirm(cluster, telling, &rivals, last)?;
+            let chain = merge.chain();
+            let last = if chain.is_contested(cluster, telling, &rivals) { self.last_epoch()? } else { None };
+            chain.confirm(cluster, telling, &rivals, last)?;
         }
         let open = |Part { entry, take }: &Part| match objects.get(&entry.key) {
             Some(Opened::Ours { object, .. }) => Some((object.clone(), *take)),

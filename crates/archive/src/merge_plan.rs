@@ -21,12 +21,9 @@ use store::Key;
 
 use crate::catalogue::{Catalogue, History};
 use crate::entry::Entry;
-use crate::header::Header;
-use crate::identity::{Cluster, Epoch, LineageId};
+use crate::identity::LineageId;
 use crate::name::{DeltaName, FullForm, FullName, MAX_LEVEL, Name};
-use crate::plan::{
-    Chain, Contradiction, Known, Part, RestorePlan, Target, Told, Wanted, confirm, is_contested, rivals,
-};
+use crate::plan::{Chain, Known, Part, RestorePlan, Target, Wanted, rivals};
 
 /// When what is merged.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,28 +116,8 @@ impl MergePolicy {
 }
 
 impl Merge {
-    /// Whether the sources are what they seem to be, as [`RestorePlan::confirm`] does it.
-    pub fn confirm<'t>(
-        &self,
-        cluster: &Cluster,
-        told: impl Fn(&Key) -> Option<&'t Told>,
-        others: impl IntoIterator<Item = &'t Header>,
-        last: Option<Epoch>,
-    ) -> Result<(), Contradiction> {
-        confirm(self.chain(), cluster, told, others, last)
-    }
-
-    /// Whether it hangs on epochs what counts of the sources.
-    pub(crate) fn is_contested<'t>(
-        &self,
-        cluster: &Cluster,
-        told: impl Fn(&Key) -> Option<&'t Told>,
-        others: impl IntoIterator<Item = &'t Header>,
-    ) -> bool {
-        is_contested(self.chain(), cluster, told, others)
-    }
-
-    fn chain(&self) -> Chain<'_> {
+    /// Its sources, to be compared with what they say.
+    pub(crate) fn chain(&self) -> Chain<'_> {
         Chain { base: None, deltas: &self.sources, rivals: &self.rivals }
     }
 }

@@ -5,7 +5,7 @@
 //! A hole is named, never jumped. When an object turns out missing, damaged or deposed, it goes into [`Known::without`]
 //! and the plan is chosen anew: an older full and more deltas, or the deltas that a merged one was made of.
 //!
-//! Names are believed for planning alone: [`RestorePlan::confirm`] compares the plan with what the objects say.
+//! Names are believed for planning alone: [`Chain::confirm`] compares the plan with what the objects say.
 
 mod choose;
 mod confirm;
@@ -26,7 +26,7 @@ use crate::entry::Entry;
 use crate::identity::LineageId;
 
 pub(crate) use choose::{perhaps, remark_on_lineage, rivals};
-pub(crate) use confirm::{Chain, confirm, is_contested, is_from_etcd, require_itself};
+pub(crate) use confirm::{Chain, is_from_etcd, require_itself};
 pub use confirm::{Contradiction, Fault, Told};
 pub use points::{Hole, LineagePoints, Points};
 
@@ -121,6 +121,8 @@ pub enum Remark {
         /// That one.
         lineage: LineageId,
     },
+    /// Later snapshots are there whose revisions only opening them tells, and none of them can be used.
+    LaterLost,
     /// The newest lineage does not have it, so it is taken from an older one.
     OlderLineage {
         /// The newest.
@@ -219,7 +221,7 @@ impl RestorePlan {
         std::iter::once(&self.base).chain(self.deltas.iter().map(|part| &part.entry))
     }
 
-    /// The objects whose headers [`RestorePlan::confirm`] compares.
+    /// The objects whose headers [`Chain::confirm`] compares.
     pub fn to_confirm(&self) -> impl Iterator<Item = &Entry> {
         self.objects().chain(&self.rivals)
     }
@@ -254,6 +256,13 @@ impl Known {
 
     fn compact(&self, full: &Entry) -> Option<Revision> {
         self.fulls.get(&full.key).map(|facts| facts.compact.unwrap_or(Revision(0)))
+    }
+}
+
+impl Remark {
+    /// Whether the archive has later changes that nothing leads to.
+    pub fn is_loss(&self) -> bool {
+        matches!(self, Self::HoleBeyond(_) | Self::NewerLost { .. } | Self::LaterLost)
     }
 }
 

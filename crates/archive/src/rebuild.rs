@@ -121,7 +121,7 @@ impl Agreed {
 impl RestorePlan {
     /// Whether the archive has later changes that nothing leads to, though the latest point was asked for.
     pub fn falls_short(&self) -> bool {
-        self.remarks.iter().any(|remark| matches!(remark, Remark::HoleBeyond(_) | Remark::NewerLost { .. }))
+        self.remarks.iter().any(Remark::is_loss)
     }
 }
 

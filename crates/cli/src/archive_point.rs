@@ -8,8 +8,7 @@ use archive::archive::Archive;
 use archive::encryption::Keyring;
 use archive::needs::NeededKey;
 use archive::opened::OpenPoint;
-use archive::plan::{Remark, Wanted};
-use archive::point::Covered;
+use archive::plan::Wanted;
 use archive::proof::Evidence;
 use archive::rebuild::BuildPoint;
 use archive::unlock::Unlocking;
@@ -155,19 +154,7 @@ impl ArchivePoint {
 
     /// What a person has to know before they rely on what is shown of it.
     pub fn notes(&self) -> Vec<String> {
-        let set_aside = self.agreed.set_aside.iter().map(|(key, why)| format!("{key} is of no use: {why}"));
-        let covered = match self.agreed.covered {
-            Covered::Exactly => None,
-            Covered::UpTo { next: Some(next) } => Some(format!(
-                "changes between revision {} and {next} are in no delta: some of them may have been before that time",
-                self.opened.revision
-            )),
-            Covered::UpTo { next: None } => Some(format!(
-                "changes after revision {} are in no delta: some of them may have been before that time",
-                self.opened.revision
-            )),
-        };
-        set_aside.chain(covered).chain(self.agreed.plan.remarks.iter().map(Remark::to_string)).collect()
+        self.agreed.notes()
     }
 
     /// Opens the point `at` in another way, as far as `part` asks for, without the object whose fault `error` is. Nothing if
@@ -192,9 +179,9 @@ impl ArchivePoint {
         self.opened.unknown.iter().map(|unknown| format!("the archive does not tell {unknown}")).collect()
     }
 
-    /// Whether the archive has later changes that nothing leads to, though the latest point was asked for.
+    /// Whether it is less than what was asked for: later changes are or were there, and nothing leads to them.
     pub fn falls_short(&self) -> bool {
-        self.agreed.plan.falls_short()
+        self.agreed.falls_short()
     }
 
     /// How many revisions the archive saw after it, as far as names tell.

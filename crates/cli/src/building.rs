@@ -84,6 +84,9 @@ documented! {
         pub deltas: Vec<String>,
         /// The bytes of all of these.
         pub size_bytes: u64,
+        /// Whether that is all there was, where a time was asked for: `exactly`; `up_to` if changes are in nothing that can
+        /// be used, and some of them may have been before that time; `beyond` if the last change that is there is older.
+        pub covered: &'static str,
         /// Objects that could not be used, and why.
         pub set_aside: Vec<String>,
         /// What a person should know about it: what was set aside, holes, other lineages.
@@ -270,6 +273,7 @@ impl PlanJson {
             full: plan.base.key.to_string(),
             deltas: plan.deltas.iter().map(|part| part.entry.key.to_string()).collect(),
             size_bytes: plan.size_bytes(),
+            covered: point.agreed.covered.name(),
             set_aside: point.agreed.set_aside.iter().map(|(key, _)| key.to_string()).collect(),
             notes: point.notes(),
             unknown: point.unknown(),

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use archive::agree::Agreed;
 use bolt_file::BoltFile;
 use etcd_data::container::Container;
 use etcd_data::data_dir::{Ahead, DataDir};
@@ -129,7 +130,7 @@ impl Opened {
         self.point().map(ArchivePoint::unknown).into_iter().flatten().try_for_each(|note| say(ui, &note))
     }
 
-    /// Has the command end with something to look at, if the latest point was asked for and later changes are behind a hole.
+    /// Has the command end with something to look at, if it is less than what was asked for.
     pub fn mind_what_is_short(&self, ui: &mut Ui) {
         if self.point().is_some_and(ArchivePoint::falls_short) {
             ui.exit_so_far = Exit::Findings;
@@ -159,6 +160,15 @@ fn tail_notes(shown: &str, ahead: &Ahead) -> Vec<String> {
         notes.push(format!("{what}, and that are left out: {uncommitted}"));
     }
     notes
+}
+
+/// Says what a person has to know of how a point was found, and has the command end with something to look at if it is
+/// less than what was asked for.
+pub fn mind_agreed(ui: &mut Ui, agreed: &Agreed) -> Result<(), Failure> {
+    if agreed.falls_short() {
+        ui.exit_so_far = Exit::Findings;
+    }
+    agreed.notes().iter().try_for_each(|note| say(ui, note))
 }
 
 fn say(ui: &mut Ui, note: &str) -> Result<(), Failure> {

@@ -87,8 +87,9 @@ impl Sought<'_> {
             ui.note("note: it cannot be read that way; this is another:")?;
             say(&opened, ui)?;
             opened.mind_what_is_short(ui);
-            if opened.point().is_some_and(|point| state(point) != before) {
-                ui.note("note: it leads to another state, for later changes are out of reach")?;
+            // Where later changes are out of reach, the notes have said so.
+            if opened.point().is_some_and(|point| state(point) != before && !point.falls_short()) {
+                ui.note("note: it leads to another state")?;
                 ui.exit_so_far = Exit::Findings;
             }
         }

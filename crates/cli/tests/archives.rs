@@ -137,6 +137,62 @@ fn damage_that_only_shows_when_it_is_read_is_gone_around() {
     assert_eq!(built_of_damaged("flipped-full-inside", "205"), (205, 0));
 }
 
+/// A copy of the archive `name`, of which a bit is flipped in the middle of `object`.
+fn flipped(name: &str, object: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fixtures::copy_folder(&fixtures::path(name), folder.path());
+    let path = folder.path().join(object);
+    let mut bytes = read(&path);
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(path, bytes).unwrap();
+    folder
+}
+
+/// Nobody knows which revisions it had, but there were some.
+#[test]
+fn a_newest_snapshot_that_is_damaged_is_told_and_revisions_go_on_after_all_that_it_may_have_had() {
+    for (archive, newest, older) in [
+        ("k3s/node-a/server/db", "snapshots/before-upgrade-node-a-1795224996", 251),
+        ("openshift", "backup-nightly-2026-11-21_013644/snapshot_2026-11-21_013644.db", 131),
+    ] {
+        let damaged = flipped(archive, newest);
+        let target = damaged.path().join("etcd");
+        let args = ["restore", damaged.path().to_str().unwrap(), "--data-dir", target.to_str().unwrap()];
+        let (told, code) = refloat(&args);
+        assert_eq!((told["restored_revision"].as_i64(), code), (Some(older), 1), "{archive}");
+        assert_eq!(told["revision"].as_i64(), Some(1_000_000_000 + older), "{archive}");
+        let notes = told["plan"]["notes"].to_string();
+        let name = Path::new(newest).file_name().unwrap().to_str().unwrap();
+        assert!(notes.contains(&format!("{name} is of no use")), "{notes}");
+        assert!(notes.contains("later snapshots are in the archive, but none of them can be used"), "{notes}");
+        // One that was asked for is not less than what was asked for.
+        let sound = told["plan"]["full"].as_str().unwrap();
+        assert_eq!(refloat(&["hashkv", damaged.path().to_str().unwrap(), "--at", sound]).1, 0, "{archive}");
+    }
+}
+
+/// What is built of the K3s snapshots in `archive` at `at`: its revision, how it is covered, and the exit code.
+#[track_caller]
+fn built_at(archive: &Path, at: &str) -> (i64, String, i32) {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("etcd");
+    let (told, code) =
+        refloat(&["restore", archive.to_str().unwrap(), "--at", at, "--data-dir", target.to_str().unwrap()]);
+    (told["restored_revision"].as_i64().unwrap(), told["plan"]["covered"].as_str().unwrap().to_owned(), code)
+}
+
+#[test]
+fn a_moment_for_which_a_snapshot_is_damaged_gets_the_one_before_and_is_not_called_exact() {
+    let archive = fixtures::path("k3s/node-a/server/db");
+    let [taken, between, after] = ["2026-11-21T01:36:36Z", "2026-11-21T01:36:34Z", "2026-11-21T02:00:00Z"];
+    assert_eq!(built_at(&archive, taken), (321, "exactly".into(), 0));
+    assert_eq!(built_at(&archive, between), (181, "up_to".into(), 1));
+    assert_eq!(built_at(&archive, after), (321, "beyond".into(), 1));
+    let damaged = flipped("k3s/node-a/server/db", "snapshots/before-upgrade-node-a-1795224996");
+    assert_eq!(built_at(damaged.path(), taken), (251, "up_to".into(), 1));
+}
+
 #[test]
 fn what_only_damaged_objects_lead_to_is_refused_by_their_names() {
     let folder = tempfile::tempdir().unwrap();

@@ -107,6 +107,11 @@ struct Chain {
 
 impl Chain {
     fn new() -> Self {
+        Self::lacking(0)
+    }
+
+    /// One whose full lacks the revision `lost`.
+    fn lacking(lost: i64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("archive");
         fs::create_dir(&place).unwrap();
@@ -115,7 +120,8 @@ impl Chain {
         let (cluster, lineage) = found(&runtime, &*store, moment(0));
         let archive = open(&store, &runtime);
         let deltas = [(41, 80), (81, LAST)].map(|(from, to)| archive.key(&delta(&lineage, from, to)));
-        let chain = Self { folder, runtime, store, cluster, lineage, records: records(), deltas };
+        let records = records().into_iter().filter(|record| record.at.main.0 != lost).collect();
+        let chain = Self { folder, runtime, store, cluster, lineage, records, deltas };
         let full = chain.write(0, 40, None);
         let first = chain.write(41, 80, Some(full));
         chain.write(81, LAST, Some(first));
@@ -316,6 +322,100 @@ fn where_nothing_else_leads_to_the_latest_point_an_earlier_one_is_shown_as_a_res
     for (look, sound) in chain.looks("latest").iter().zip(&sound) {
         look.require_as(sound, &told, Some(1));
     }
+}
+
+#[test]
+fn of_an_archive_without_keys_every_point_is_told_to_lie_in_the_open() {
+    let chain = Chain::new();
+    let listed: Value = serde_json::from_str(&run(&["points", &chain.place(), "-o", "json"]).shown).unwrap();
+    let points = listed["points"].as_array().unwrap();
+    assert_eq!(points.len(), 3);
+    assert!(points.iter().all(|point| point["encrypted"] == false), "{listed}");
+}
+
+#[test]
+fn what_a_full_lacks_is_told_and_all_else_of_it_is_built() {
+    let chain = Chain::lacking(30);
+    let target = tempfile::tempdir().unwrap();
+    for (at, code, missing) in [
+        ("latest", 1, serde_json::json!({ "count": 1, "from": 30, "to": 30 })),
+        ("60", 1, serde_json::json!({ "count": 1, "from": 30, "to": 30 })),
+        ("29", 0, Value::Null),
+    ] {
+        let dir = target.path().join(at);
+        let args = ["--data-dir", dir.to_str().unwrap(), "--bump-revision", "0", "-o", "json"];
+        let ended = run(&[&["restore", &chain.place(), "--at", at][..], &args].concat());
+        let told: Value = serde_json::from_str(&ended.shown).unwrap_or_else(|error| panic!("{error}: {}", ended.said));
+        assert_eq!((ended.code, &told["missing_revisions"]), (Some(code), &missing), "{at}: {}", ended.said);
+        assert_eq!(ended.said.contains("revision 30 is missing"), code == 1, "{at}: {}", ended.said);
+    }
+}
+
+/// What a restore of the moment of `revision` gives: the revision, how the moment is covered, what is told, and how it ends.
+#[track_caller]
+fn built_at(chain: &Chain, revision: i64) -> (i64, String, String, Option<i32>) {
+    let target = tempfile::tempdir_in(chain.folder.path()).unwrap();
+    let dir = target.path().join("etcd");
+    let (place, time) = (chain.place(), moment(revision).to_string());
+    let args = ["restore", &place, "--at", &time, "--data-dir", dir.to_str().unwrap(), "-o", "json"];
+    let Look { shown, said, code, .. } = run(&[&args[..], &["--bump-revision", "0"]].concat());
+    let told: Value = serde_json::from_str(&shown).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let covered = told["plan"]["covered"].as_str().unwrap().to_owned();
+    (told["restored_revision"].as_i64().unwrap(), covered, said, code)
+}
+
+#[track_caller]
+fn check_built_at(chain: &Chain, revision: i64, expected: (i64, &str, Option<i32>), note: &str) {
+    let (built, covered, said, code) = built_at(chain, revision);
+    assert_eq!((built, covered.as_str(), code), expected, "at {revision}: {said}");
+    assert!(said.contains(note) && (note.is_empty() == said.is_empty()), "at {revision}: {said}");
+}
+
+const MAYBE_BEFORE: &str = "are in no delta that can be used: some of them may have been before that time";
+
+#[test]
+fn a_moment_that_damage_or_a_hole_hides_is_not_called_exact() {
+    let chain = Chain::new();
+    check_built_at(&chain, 100, (100, "exactly", Some(0)), "");
+    // Damage that shows at opening, and in the middle.
+    let second = chain.object(&chain.deltas[1]);
+    let sound = fs::read(&second).unwrap();
+    fs::write(&second, &sound[..sound.len() / 2]).unwrap();
+    check_built_at(&chain, 100, (80, "up_to", Some(1)), MAYBE_BEFORE);
+    check_built_at(&chain, 60, (60, "exactly", Some(0)), "");
+    fs::write(&second, &sound).unwrap();
+    chain.damage(&chain.deltas[1], 90);
+    let (_, _, said, _) = built_at(&chain, 100);
+    assert_eq!(said.matches(MAYBE_BEFORE).count(), 1, "{said}");
+    assert!(!said.contains("another state"), "what the note before said is not said again: {said}");
+    check_built_at(&chain, 100, (80, "up_to", Some(1)), MAYBE_BEFORE);
+    fs::write(&second, &sound).unwrap();
+    fs::remove_file(chain.object(&chain.deltas[0])).unwrap();
+    check_built_at(&chain, 60, (40, "up_to", Some(1)), "changes between revision 40 and 81 are in no delta");
+}
+
+#[test]
+fn a_moment_after_the_last_change_is_not_called_exact() {
+    let chain = Chain::new();
+    let nothing_tells =
+        format!("the last change that is there is of {}: nothing tells what came after it", moment(LAST));
+    check_built_at(&chain, LAST, (LAST, "exactly", Some(0)), "");
+    check_built_at(&chain, LAST + 500, (LAST, "beyond", Some(1)), &nothing_tells);
+    // The writer held the archive until then, so nothing is missing but what it had not sealed.
+    let writer = chain.path("archive/prod/writer.json");
+    let claim = |is_released: bool| {
+        let claim = serde_json::json!({
+            "format": 1, "cluster": chain.cluster, "epoch": 1, "holder": "etcd-main-0",
+            "instance": "00000000000000000000000000000007", "number": 12, "lasts_ms": 30000,
+            "is_released": is_released, "renewed": moment(LAST + 490), "program": "refloat 0.1.0",
+        });
+        fs::write(&writer, claim.to_string()).unwrap();
+    };
+    claim(false);
+    check_built_at(&chain, LAST + 500, (LAST, "beyond", Some(0)), "only what was not sealed yet can be missing");
+    check_built_at(&chain, LAST + 521, (LAST, "beyond", Some(1)), &nothing_tells);
+    claim(true);
+    check_built_at(&chain, LAST + 500, (LAST, "beyond", Some(1)), &nothing_tells);
 }
 
 #[test]

@@ -10,13 +10,13 @@ use etcd_data::hash::hash_kv;
 use etcd_data::view::{Horizon, ViewError};
 use store::Key;
 
-use super::finding::{Finding, told as sentence};
+use super::finding::Finding;
 use super::place;
 use super::report::{Looked, Report};
 use crate::agree::{Agreed, told};
 use crate::archive::Archive;
 use crate::closing::Anchor;
-use crate::error::{Error, is_its_own};
+use crate::error::{Error, in_one_line, is_its_own};
 use crate::identity::LineageId;
 use crate::opened::OpenPoint;
 use crate::plan::{Target, Wanted};
@@ -111,7 +111,7 @@ fn compare(point: &OpenPoint, anchor: &Anchor) -> Result<Option<Finding>, Error>
         Ok(found) if found.hash == anchor.hash => Ok(None),
         Ok(found) => Ok(Some(Finding::Anchor { anchor: Box::new(anchor.clone()), found: found.hash })),
         Err(ViewError::Data(error)) if !is_its_own(error.kind()) => Err(error.into()),
-        Err(error) => not_compared(sentence(&error)),
+        Err(error) => not_compared(in_one_line(&error)),
     }
 }
 
@@ -134,7 +134,7 @@ impl Rebuilt {
             return;
         }
         let (member, revision) = (anchor.member.clone(), anchor.revision);
-        self.findings.push((key.clone(), Finding::NotCompared { member, revision, why: sentence(&error) }));
+        self.findings.push((key.clone(), Finding::NotCompared { member, revision, why: in_one_line(&error) }));
     }
 
     /// Notes what that shows: of everything that was read, up to the anchor.

@@ -1,14 +1,12 @@
 //! What can be wrong with an archive and its objects, one fact each.
 
-use std::error::Error as StdError;
-
 use etcd_data::Revision;
 use etcd_data::bolt_file;
 use etcd_data::soundness::{self, Severity};
 use store::Key;
 
 use crate::closing::Anchor;
-use crate::error::{ObjectError, SnapshotError};
+use crate::error::{ObjectError, SnapshotError, in_one_line};
 use crate::identity::Epoch;
 use crate::layout::k3s::NotMetadata;
 use crate::layout::openshift::resources::BrokenResources;
@@ -22,10 +20,10 @@ pub enum Finding {
     #[error("its bytes are not those that its digest was made of: it was changed or damaged after it was written")]
     Digest,
     /// It cannot be used as an object of ours.
-    #[error("{}", told(.0))]
+    #[error("{}", in_one_line(.0))]
     Object(ObjectError),
     /// It cannot be used as a snapshot.
-    #[error("{}", told(.0))]
+    #[error("{}", in_one_line(.0))]
     Snapshot(SnapshotError),
     /// It ends without a digest.
     #[error("it has no digest at its end, so nothing tells whether it is as it was made")]
@@ -107,7 +105,7 @@ pub enum Finding {
         snapshot: String,
     },
     /// The static resources that OpenShift needs with a snapshot are of no use.
-    #[error("{}", told(.0))]
+    #[error("{}", in_one_line(.0))]
     BrokenResources(BrokenResources),
     /// What is told beside a snapshot of K3s is of no use.
     #[error("{0}")]
@@ -182,15 +180,4 @@ fn told_of_lock(opens: bool) -> &'static str {
         true => "that key does not open it any more, and another at hand does",
         false => "that key does not open it any more, and no other at hand does",
     }
-}
-
-/// An error and what caused it, as one sentence.
-pub(super) fn told(error: &dyn StdError) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(deeper) = cause {
-        text = format!("{text}: {deeper}");
-        cause = deeper.source();
-    }
-    text
 }

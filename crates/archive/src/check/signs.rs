@@ -6,12 +6,12 @@ use etcd_data::Kind;
 use store::download::read_whole;
 use store::{Fault, Key, StoreError};
 
-use super::finding::{Finding, told};
+use super::finding::Finding;
 use super::report::Report;
 use crate::about::{ClusterNote, LineageNote};
 use crate::archive::Archive;
 use crate::encryption::{KeyId, Lockbox, MAX_LOCKBOX_BYTES};
-use crate::error::Error;
+use crate::error::{Error, in_one_line};
 use crate::fence::{Claim, MAX_CLAIM_BYTES};
 use crate::header::FORMAT;
 use crate::identity::{Cluster, Epoch, LineageId};
@@ -89,7 +89,7 @@ impl Desk<'_> {
     /// How a lock was changed, if that is why a key could not be had.
     fn tampered(&self, id: KeyId) -> Option<String> {
         let refusal = self.archive.keys.refusal(id)?;
-        (refusal.kind() == Kind::Corrupt).then(|| told(&*refusal))
+        (refusal.kind() == Kind::Corrupt).then(|| in_one_line(&*refusal))
     }
 
     /// An archive that was copied by other means has none.
@@ -101,7 +101,7 @@ impl Desk<'_> {
                 Ok(()) => return Some(claim.epoch),
                 Err(what) => self.find(key, Finding::Unreadable(what)),
             },
-            Err(error) => self.find(key, Finding::Unreadable(told(&error))),
+            Err(error) => self.find(key, Finding::Unreadable(in_one_line(&error))),
         }
         None
     }
@@ -143,7 +143,7 @@ impl Desk<'_> {
 /// The lockbox that `bytes` are, or what is wrong with it.
 fn understood(id: KeyId, bytes: Option<&[u8]>, expected: Option<&Cluster>) -> Result<Lockbox, String> {
     let bytes = bytes.ok_or("it is not there")?;
-    let lockbox = Lockbox::parse(id, bytes).map_err(|error| told(&error))?;
+    let lockbox = Lockbox::parse(id, bytes).map_err(|error| in_one_line(&error))?;
     require_cluster(&lockbox.cluster, expected)?;
     Ok(lockbox)
 }

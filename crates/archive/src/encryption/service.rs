@@ -7,6 +7,7 @@ use reqwest::header::{HeaderMap, HeaderValue};
 use serde_json::Value;
 
 use crate::encryption::error::KeyError;
+use crate::error::in_one_line;
 
 const DEADLINE: Duration = Duration::from_secs(10);
 const MAX_ANSWER_BYTES: usize = 1 << 20;
@@ -40,7 +41,7 @@ impl Service {
             Ok::<_, reqwest::Error>(Answer { status, json: serde_json::from_slice(&bytes).unwrap_or_default() })
         };
         match tokio::time::timeout(DEADLINE, asked).await {
-            Ok(answered) => answered.map_err(|error| self.unavailable(causes(&error.without_url()))),
+            Ok(answered) => answered.map_err(|error| self.unavailable(in_one_line(&error.without_url()))),
             Err(_) => Err(self.unavailable(format!("no answer within {} s", DEADLINE.as_secs()))),
         }
     }
@@ -64,15 +65,4 @@ impl Service {
         value.set_sensitive(true);
         Ok(value)
     }
-}
-
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }

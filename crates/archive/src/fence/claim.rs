@@ -59,7 +59,8 @@ pub struct Claim {
     pub lasts_ms: u64,
     /// Whether it was given up.
     pub is_released: bool,
-    /// When it was put, by the writer's clock. Nothing is decided by it.
+    /// When it was put, by the writer's clock. It tells people until when there was a writer; who may write is not decided
+    /// by it.
     pub renewed: Timestamp,
     /// The program that put it.
     pub program: String,

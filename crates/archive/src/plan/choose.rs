@@ -81,6 +81,7 @@ fn latest(candidates: &[Candidate<'_>], known: &Known) -> Result<RestorePlan, Pl
         let hole = newest.target.and_then(|target| hole_after(history, &ranges(history, known), target, known));
         let mut plan = with_lineage_remark(newest, candidates, known);
         plan.remarks.extend(hole.map(Remark::HoleBeyond));
+        plan.remarks.extend(has_lost_after(history, &plan.base, known).then_some(Remark::LaterLost));
         plan.remarks.extend(lost.map(|lineage| Remark::NewerLost { lineage }));
         return Ok(plan);
     }
@@ -95,6 +96,12 @@ fn last_reached(history: &History, limit: Revision, known: &Known) -> Option<Rev
 /// The newest snapshot, where only opening them would tell their revisions.
 fn newest_unopened<'h>(history: &'h History, known: &Known) -> Option<&'h Entry> {
     history.fulls().iter().filter(|full| known.is_usable(full) && full.to.is_none()).max_by_key(|full| full.time())
+}
+
+/// Whether snapshots cannot be used that were taken after `base`, and whose revisions nobody knows.
+fn has_lost_after(history: &History, base: &Entry, known: &Known) -> bool {
+    let mut lost = history.fulls().iter().filter(|full| !known.is_usable(full) && known.last(full).is_none());
+    lost.any(|full| full.time() > base.time())
 }
 
 /// The newest history that has the revision. One with a hole there has lost it: an older one would tell another story.

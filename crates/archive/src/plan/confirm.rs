@@ -86,26 +86,8 @@ impl Told {
 }
 
 impl RestorePlan {
-    /// Whether the objects of this plan are what it takes them for: of `cluster`, in their place, by writers that had
-    /// the right to, each following on the one before. `told` gives what they say, of [`RestorePlan::to_confirm`];
-    /// `others` are headers of other objects of the lineage, as far as those were read and are trusted. `last` is the last
-    /// epoch that was handed out, where that was asked for, and is told.
-    pub fn confirm<'t>(
-        &self,
-        cluster: &Cluster,
-        told: impl Fn(&Key) -> Option<&'t Told>,
-        others: impl IntoIterator<Item = &'t Header>,
-        last: Option<Epoch>,
-    ) -> Result<(), Contradiction> {
-        confirm(self.chain(), cluster, told, others, last)
-    }
-
-    /// Whether it hangs on epochs what counts of these objects: then it matters which were handed out.
-    pub fn is_contested<'t>(&self, cluster: &Cluster, told: impl Fn(&Key) -> Option<&'t Told>) -> bool {
-        is_contested(self.chain(), cluster, told, [])
-    }
-
-    fn chain(&self) -> Chain<'_> {
+    /// What it reads, to be compared with what that says.
+    pub(crate) fn chain(&self) -> Chain<'_> {
         Chain { base: Some(&self.base), deltas: &self.deltas, rivals: &self.rivals }
     }
 }
@@ -118,38 +100,43 @@ pub(crate) struct Chain<'p> {
     pub(crate) rivals: &'p [Entry],
 }
 
-/// Whether a chain is what it seems to be.
-pub(crate) fn confirm<'t>(
-    chain: Chain<'_>,
-    cluster: &Cluster,
-    told: impl Fn(&Key) -> Option<&'t Told>,
-    others: impl IntoIterator<Item = &'t Header>,
-    last: Option<Epoch>,
-) -> Result<(), Contradiction> {
-    let Heard { line, headers } = hear(chain, cluster, told, others)?;
-    let reigns = Reigns::of_entitled(headers, last);
-    for &(entry, to, told) in &line {
-        require_handed_out(entry, &told.header, last)?;
-        require_authority(&reigns, entry, &told.header, to)?;
-    }
-    for pair in line.windows(2) {
-        if let [(before, _, old), (after, _, new)] = *pair {
-            require_link((before, old), (after, new))?;
+impl Chain<'_> {
+    /// Whether its objects are what they are taken for: of `cluster`, in their place, by writers that had the right to, each
+    /// following on the one before. `told` gives what they say, of [`RestorePlan::to_confirm`]; `others` are headers of other
+    /// objects of the lineage, as far as those were read and are trusted. `last` is the last epoch that was handed out, where
+    /// that was asked for, and is told.
+    pub(crate) fn confirm<'t>(
+        self,
+        cluster: &Cluster,
+        told: impl Fn(&Key) -> Option<&'t Told>,
+        others: impl IntoIterator<Item = &'t Header>,
+        last: Option<Epoch>,
+    ) -> Result<(), Contradiction> {
+        let Heard { line, headers } = hear(self, cluster, told, others)?;
+        let reigns = Reigns::of_entitled(headers, last);
+        for &(entry, to, told) in &line {
+            require_handed_out(entry, &told.header, last)?;
+            require_authority(&reigns, entry, &told.header, to)?;
         }
+        for pair in line.windows(2) {
+            if let [(before, _, old), (after, _, new)] = *pair {
+                require_link((before, old), (after, new))?;
+            }
+        }
+        Ok(())
     }
-    Ok(())
-}
 
-/// Whether anything of what is told counts less because of who wrote it.
-pub(crate) fn is_contested<'t>(
-    chain: Chain<'_>,
-    cluster: &Cluster,
-    told: impl Fn(&Key) -> Option<&'t Told>,
-    others: impl IntoIterator<Item = &'t Header>,
-) -> bool {
-    let Ok(Heard { headers, .. }) = hear(chain, cluster, told, others) else { return false };
-    let reigns = Reigns::of(headers.iter().copied());
-    !headers.into_iter().all(|header| reigns.counts_whole(header))
+    /// Whether it hangs on epochs what counts of its objects: then it matters which were handed out.
+    pub(crate) fn is_contested<'t>(
+        self,
+        cluster: &Cluster,
+        told: impl Fn(&Key) -> Option<&'t Told>,
+        others: impl IntoIterator<Item = &'t Header>,
+    ) -> bool {
+        let Ok(Heard { headers, .. }) = hear(self, cluster, told, others) else { return false };
+        let reigns = Reigns::of(headers.iter().copied());
+        !headers.into_iter().all(|header| reigns.counts_whole(header))
+    }
 }
 
 /// What objects say of themselves, as far as they are what their names say.

@@ -36,6 +36,7 @@ impl fmt::Display for Remark {
                     "later changes are in the archive, but nothing of the newer lineage {lineage} can be restored"
                 )
             }
+            Self::LaterLost => f.write_str("later snapshots are in the archive, but none of them can be used"),
             Self::OlderLineage { newest, left_at: Some(revision) } => {
                 write!(f, "the newest lineage, {newest}, went on from revision {revision} of this one")
             }

@@ -342,6 +342,13 @@ fn snapshots_whose_names_tell_no_revision_are_points_by_themselves() {
     // Between the two, and before them as far as history goes back.
     let between = RestorePlan::choose(&archive, &revision(80), &known).unwrap();
     assert_eq!((between.base.name.as_str(), between.remarks), ("etcd-snapshot-a-20", vec![Remark::LaterFull]));
+    // Where the newer one cannot be opened, nothing tells its revision, and the older one is less than the latest.
+    let mut lost = Known { without: [Key::parse("etcd-snapshot-a-20").unwrap()].into(), ..Known::default() };
+    let older = RestorePlan::choose(&archive, &latest(), &lost).unwrap();
+    assert_eq!((older.base.name.as_str(), older.falls_short()), ("etcd-snapshot-a-9", true));
+    lost.without = [Key::parse("etcd-snapshot-a-9").unwrap()].into();
+    assert!(!RestorePlan::choose(&archive, &latest(), &lost).unwrap().falls_short());
+
     known.without.insert(Key::parse("etcd-snapshot-a-20").unwrap());
     let lost = RestorePlan::choose(&archive, &revision(80), &known).unwrap_err();
     assert!(matches!(lost, PlanError::Hole { .. }), "{lost}");

@@ -35,6 +35,8 @@ pub struct TimeSearch<'c> {
     /// Ends after it: the first one that is known to.
     after: usize,
     answers: BTreeMap<Key, Answer>,
+    /// Objects that would be among them, and cannot be used.
+    lost: Vec<&'c Entry>,
 }
 
 /// What an object told when it was asked.
@@ -74,11 +76,55 @@ pub enum Step<'c> {
 pub enum Covered {
     /// What was found is the state at that moment.
     Exactly,
-    /// Changes between this revision and the next known point are in no delta; when they happened is not known.
+    /// Changes between this revision and the next known point are in no delta that can be used; when they happened is not
+    /// known.
     UpTo {
         /// The next point that is known, if its revision is.
         next: Option<Revision>,
     },
+    /// All that is there had happened before the moment, and nothing tells what came between the two.
+    Beyond {
+        /// When the last change was seen that is there.
+        last: Timestamp,
+        /// Whether the archive had a writer at the moment: what is missing then is what it had not sealed yet.
+        is_followed: bool,
+    },
+}
+
+impl Covered {
+    /// Whether changes up to the moment may be missing that nobody is about to add.
+    pub fn is_short(self) -> bool {
+        matches!(self, Self::UpTo { .. } | Self::Beyond { is_followed: false, .. })
+    }
+
+    /// Its name, for programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Exactly => "exactly",
+            Self::UpTo { .. } => "up_to",
+            Self::Beyond { .. } => "beyond",
+        }
+    }
+
+    /// What a person should know who asked for a moment, and gets the state of `revision`.
+    pub(crate) fn note(self, revision: Option<Revision>) -> Option<String> {
+        let some = "some of them may have been before that time";
+        let after = revision.map_or_else(String::new, |revision| format!(" after revision {revision}"));
+        match (self, revision) {
+            (Self::Exactly, _) => None,
+            (Self::UpTo { next: Some(next) }, Some(revision)) => {
+                Some(format!("changes between revision {revision} and {next} are in no delta that can be used: {some}"))
+            }
+            (Self::UpTo { .. }, _) => Some(format!("changes{after} are in no delta that can be used: {some}")),
+            (Self::Beyond { last, is_followed: false }, _) => {
+                Some(format!("the last change that is there is of {last}: nothing tells what came after it"))
+            }
+            (Self::Beyond { last, is_followed: true }, _) => Some(format!(
+                "the last change that is there is of {last}: the archive had its writer at that time, so only what was not \
+                 sealed yet can be missing"
+            )),
+        }
+    }
 }
 
 impl<'c> TimeSearch<'c> {
@@ -86,7 +132,9 @@ impl<'c> TimeSearch<'c> {
     pub fn new(history: &'c History, time: Timestamp, known: &Known) -> Self {
         let line = line(history, known);
         let after = line.len();
-        Self { second: time.as_second(), line, before: 0, after, answers: BTreeMap::new() }
+        let all = history.fulls().iter().chain(history.deltas());
+        let lost = all.filter(|entry| known.without.contains(&entry.key)).collect();
+        Self { second: time.as_second(), line, before: 0, after, answers: BTreeMap::new(), lost }
     }
 
     /// What to do next.
@@ -124,7 +172,7 @@ impl<'c> TimeSearch<'c> {
     fn between(&self) -> Step<'c> {
         let ended = self.before.checked_sub(1).and_then(|at| self.line.get(at)).copied();
         let Some(next) = self.line.get(self.after).copied() else {
-            return ended.map_or(Step::Nothing, |last| found(last, Covered::Exactly));
+            return ended.map_or(Step::Nothing, |last| found(last, self.at_the_end(last)));
         };
         if next.is_full() {
             let Some(ended) = ended else { return Step::Before { first: next } };
@@ -136,6 +184,26 @@ impl<'c> TimeSearch<'c> {
             Some(Answer::Seen(first, _)) if first.as_second() > self.second => self.ahead_of(ended, next),
             _ => Step::AskMoments(next),
         }
+    }
+
+    /// Nothing that can be used ends after the moment; `last` is the last that does before.
+    fn at_the_end(&self, last: &Entry) -> Covered {
+        let is_later = |lost: &&Entry| match (lost.to, last.to) {
+            (Some(to), Some(end)) => to > end,
+            _ => lost.time() > last.time(),
+        };
+        if self.lost.iter().any(is_later) {
+            return Covered::UpTo { next: None };
+        }
+        let seen = match (self.answers.get(&last.key), told_by_name(last)) {
+            (Some(Answer::Seen(_, seen)), _) => Some(*seen),
+            (Some(Answer::Moments(moments)), _) => {
+                moments.last().and_then(|moment| Timestamp::from_second(moment.second).ok())
+            }
+            (None, taken) => taken,
+        };
+        let beyond = seen.filter(|seen| seen.as_second() < self.second);
+        beyond.map_or(Covered::Exactly, |last| Covered::Beyond { last, is_followed: false })
     }
 
     /// The moment lies within a delta.

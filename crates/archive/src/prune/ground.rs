@@ -23,10 +23,9 @@ use jiff::{SignedDuration, Timestamp};
 use store::{Fault, Key, StoreError};
 
 use super::lockboxes::Lost;
-use crate::agree::reason;
 use crate::archive::Archive;
 use crate::entry::{Entry, Form};
-use crate::error::{Error, ObjectError, is_its_own, kind_of};
+use crate::error::{Error, ObjectError, is_its_own, kind_of, reason};
 use crate::headers::Heard;
 use crate::identity::LineageId;
 use crate::name::FullForm;

@@ -103,7 +103,8 @@ impl Reader {
     /// The epoch of every delta that was sealed, by its name. What was merged of them has that of the last of them.
     pub(crate) fn epochs(&self) -> BTreeMap<String, u64> {
         let histories = &self.archive.catalogue().histories;
-        let deltas: Vec<_> = histories.iter().flat_map(|history| history.deltas_of(0)).collect();
+        let deltas = histories.iter().flat_map(|history| history.deltas());
+        let deltas: Vec<_> = deltas.filter(|delta| delta.level() == Some(0)).collect();
         let headers = self.archive.headers(deltas).into_iter();
         headers.map(|(entry, header)| (entry.key.to_string(), header.unwrap().epoch.0)).collect()
     }

@@ -5,8 +5,7 @@ use api::problem::{Kind, Problem};
 use archive::agree::Agreed;
 use archive::object::Wanted as WantedKeys;
 use archive::opened::OpenPoint;
-use archive::plan::{Remark, Wanted};
-use archive::point::Covered;
+use archive::plan::Wanted;
 use archive::{At, LineageId};
 use etcd_data::view::Horizon;
 use jiff::Timestamp;
@@ -46,7 +45,7 @@ pub(super) fn place(agreed: &Agreed, point: &OpenPoint) -> Result<Place, Problem
         lineage: lineage(agreed),
         revision: point.revision.0,
         compact_revision: horizon.compact.map_or(-1, |compact| compact.0),
-        notes: notes(agreed),
+        notes: agreed.notes(),
     })
 }
 
@@ -54,21 +53,6 @@ pub(super) fn place(agreed: &Agreed, point: &OpenPoint) -> Result<Place, Problem
 pub(super) fn lineage(agreed: &Agreed) -> Option<String> {
     let last = agreed.plan.objects().last().unwrap_or(&agreed.plan.base);
     last.lineage.as_ref().map(ToString::to_string)
-}
-
-/// What a person should know about how a point was found.
-pub(super) fn notes(agreed: &Agreed) -> Vec<String> {
-    let covered = match (agreed.covered, agreed.plan.target) {
-        (Covered::Exactly, _) => None,
-        (Covered::UpTo { next: Some(next) }, Some(target)) => Some(format!(
-            "changes between revision {target} and {next} are in no delta: some of them may have been before that time"
-        )),
-        (Covered::UpTo { .. }, _) => {
-            Some("later changes are in no delta: some of them may have been before that time".into())
-        }
-    };
-    let set_aside = set_aside(agreed).into_iter();
-    set_aside.chain(covered).chain(agreed.plan.remarks.iter().map(Remark::to_string)).collect()
 }
 
 /// Objects that could not be used, and why.

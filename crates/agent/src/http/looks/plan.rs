@@ -9,7 +9,7 @@ use archive::proof::Level;
 use archive::{Entry, Layout};
 use sha2::{Digest, Sha256};
 
-use crate::http::looks::place::{find, lineage, notes, set_aside};
+use crate::http::looks::place::{find, lineage, set_aside};
 use crate::http::looks::points::{layout_name, proof};
 use crate::http::looks::problem::of_archive;
 use crate::http::looks::shelf::Shelved;
@@ -43,7 +43,7 @@ pub(super) fn read(open: &Shelved, wish: &Wish, status: &Status) -> Result<Readi
         size_bytes: plan.size_bytes(),
         estimated_seconds: status.recoverable.restore_seconds,
         set_aside: set_aside(&agreed),
-        notes: notes(&agreed),
+        notes: agreed.notes(),
     };
     // The newest point moves on while a person reads: what they agree to is the one that they saw.
     let at = revision.map_or_else(|| wish.at.clone(), |revision| revision.to_string());

@@ -42,7 +42,7 @@ impl World {
 
     fn confirm(&self, wanted: &Wanted, known: &Known) -> Result<RestorePlan, Contradiction> {
         let plan = RestorePlan::choose(&self.archive, wanted, known).unwrap();
-        plan.confirm(&cluster(), |key| self.told.get(key), [], None).map(|()| plan)
+        plan.chain().confirm(&cluster(), |key| self.told.get(key), [], None).map(|()| plan)
     }
 
     /// The plan that is left when everything that contradicts is done without.
@@ -56,7 +56,7 @@ impl World {
         loop {
             match RestorePlan::choose(&self.archive, wanted, &known) {
                 Err(error) => return error.to_string(),
-                Ok(plan) => match plan.confirm(&cluster(), |key| self.told.get(key), [], last) {
+                Ok(plan) => match plan.chain().confirm(&cluster(), |key| self.told.get(key), [], last) {
                     Ok(()) => return shown(&plan),
                     Err(contradiction) => {
                         let before = known.clone();
@@ -153,7 +153,7 @@ fn what_other_objects_told_of_writers_counts_too() {
     let world = World::new("0-100 101-150", |_| 1);
     let plan = RestorePlan::choose(&world.archive, &latest(), &Known::default()).unwrap();
     let other = told(catalogue("121-130").entries().next().unwrap(), 2).header;
-    let contradiction = plan.confirm(&cluster(), |key| world.told.get(key), [&other], None).unwrap_err();
+    let contradiction = plan.chain().confirm(&cluster(), |key| world.told.get(key), [&other], None).unwrap_err();
     assert_eq!(contradiction.fault, Fault::Deposed { epoch: Epoch(1), until: Some(Revision(120)) });
 }
 
@@ -162,7 +162,7 @@ fn a_writer_who_was_never_let_write_takes_nothing_from_the_others() {
     let latest_with = |archive: &str, stranger: &str, last| {
         let world = World::new(archive, |object| if object == stranger { 9 } else { 1 });
         let plan = RestorePlan::choose(&world.archive, &latest(), &Known::default()).unwrap();
-        assert!(plan.is_contested(&cluster(), |key| world.told.get(key)), "{archive}");
+        assert!(plan.chain().is_contested(&cluster(), |key| world.told.get(key), []), "{archive}");
         world.settle_with(&latest(), last)
     };
     let (true_one, epoch) = ("0-100 101-150 151-200", Some(Epoch(1)));
@@ -180,7 +180,7 @@ fn a_writer_who_was_never_let_write_takes_nothing_from_the_others() {
 fn a_plan_in_which_nobody_wrote_what_another_did_is_not_contested() {
     let world = World::new("0-100 101-150 151-200", |object| if object == "151-200" { 2 } else { 1 });
     let plan = RestorePlan::choose(&world.archive, &latest(), &Known::default()).unwrap();
-    assert!(!plan.is_contested(&cluster(), |key| world.told.get(key)));
+    assert!(!plan.chain().is_contested(&cluster(), |key| world.told.get(key), []));
 }
 
 #[test]

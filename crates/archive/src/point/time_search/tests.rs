@@ -4,7 +4,7 @@ use super::*;
 use crate::catalogue::Catalogue;
 use crate::entry::Layout;
 use crate::plan::{RestorePlan, Wanted};
-use crate::sketch::{EPOCH, Random, catalogue, sketched};
+use crate::sketch::{EPOCH, Random, catalogue, key, sketched};
 
 /// The seconds at which revisions were made.
 #[derive(Debug)]
@@ -69,8 +69,14 @@ impl Growing {
 
 /// Where the search ends, and how many objects it asked.
 fn run<'c>(archive: &'c Catalogue, clock: &Clock, second: i64) -> (Step<'c>, usize) {
+    run_without(archive, clock, second, &[])
+}
+
+/// The same where the objects that are sketched in `lost` cannot be used.
+fn run_without<'c>(archive: &'c Catalogue, clock: &Clock, second: i64, lost: &[&str]) -> (Step<'c>, usize) {
     let time = Timestamp::new(EPOCH + second, 500_000_000).unwrap();
-    let mut search = TimeSearch::new(&archive.histories[0], time, &Known::default());
+    let without = lost.iter().map(|object| key(0, object)).collect();
+    let mut search = TimeSearch::new(&archive.histories[0], time, &Known { without, ..Known::default() });
     let mut asked = 0;
     loop {
         let step = search.step();
@@ -86,7 +92,10 @@ fn text(step: &Step<'_>) -> String {
     match step {
         Step::Found { target: Target::Revision(revision), covered: Covered::Exactly } => revision.to_string(),
         Step::Found { target: Target::Revision(revision), covered: Covered::UpTo { next } } => {
-            format!("{revision}, then {}", next.unwrap())
+            format!("{revision}, then {}", next.map_or_else(|| "?".into(), |next| next.to_string()))
+        }
+        Step::Found { target: Target::Revision(revision), covered: Covered::Beyond { last, .. } } => {
+            format!("{revision}, the last, of {}", last.as_second() - EPOCH)
         }
         Step::Before { first } => format!("before {}", sketched(first)),
         other => format!("{other:?}"),
@@ -109,7 +118,26 @@ fn a_moment_is_the_last_revision_of_its_second() {
     check(40, "104, then 110");
     check(59, "104, then 110");
     check(60, "110");
-    check(9999, "110");
+    // After the last change nobody knows either.
+    check(61, "110, the last, of 60");
+    check(9999, "110, the last, of 60");
+}
+
+#[test]
+fn what_cannot_be_used_of_what_came_by_then_is_not_taken_for_nothing() {
+    let clock = Clock([(100, 10), (101, 20), (102, 20), (103, 25), (104, 40), (105, 50), (106, 60)].into());
+    let archive = catalogue("0-100 101-102 103-104 105-106");
+    let check = |second, lost: &[&str], expected: &str| {
+        assert_eq!(text(&run_without(&archive, &clock, second, lost).0), expected, "at {second} without {lost:?}");
+    };
+    check(70, &["105-106"], "104, then ?");
+    check(70, &["103-104", "105-106"], "102, then ?");
+    // Also where the damaged one was written later: what it has may have come before.
+    check(45, &["105-106"], "104, then ?");
+    check(30, &["103-104"], "102, then 105");
+    // What comes after the next that is there says nothing of what came by then.
+    check(24, &["105-106"], "102");
+    check(20, &["105-106"], "102");
 }
 
 #[test]
@@ -134,7 +162,9 @@ fn the_same_is_found_as_by_looking_at_everything_and_few_are_asked() {
         for second in 0..=last + 1 {
             let expected = clock.0.iter().rev().find(|(_, when)| **when <= second).unwrap().0;
             let (step, asked) = run(&archive, &clock, second);
-            assert_eq!(text(&step), expected.to_string(), "at {second} of {sketch}");
+            let end = *clock.0.values().max().unwrap();
+            let beyond = if second > end { format!(", the last, of {end}") } else { String::new() };
+            assert_eq!(text(&step), format!("{expected}{beyond}"), "at {second} of {sketch}");
             assert!(asked <= 8, "{asked} of {sketch}");
         }
     }
@@ -169,7 +199,10 @@ fn of_a_moment_that_was_told_twice_a_state_is_found_that_was_there_when_it_was_t
         for second in first - 1..=last + 1 {
             let (step, asked) = run(&archive, &clock, second);
             let found = match &step {
-                Step::Found { target: Target::Revision(revision), covered: Covered::Exactly } => revision.0,
+                Step::Found {
+                    target: Target::Revision(revision),
+                    covered: Covered::Exactly | Covered::Beyond { .. },
+                } => revision.0,
                 // What was there before the first is not known.
                 Step::Before { .. } => 9,
                 other => panic!("{other:?}"),
@@ -212,6 +245,20 @@ fn snapshots_are_found_by_when_they_were_taken() {
     assert_eq!(asked, 0);
     let wanted = Wanted { lineage: None, target };
     assert_eq!(RestorePlan::choose(&archive, &wanted, &Known::default()).unwrap().base.name, "a");
+
+    let covered = |second, lost: &str| {
+        let time = Timestamp::from_second(EPOCH + second).unwrap();
+        let known = Known { without: Key::parse(lost).into_iter().collect(), ..Known::default() };
+        match TimeSearch::new(&archive.histories[0], time, &known).step() {
+            Step::Found { target: Target::Name(name), covered } => (name, covered),
+            step => panic!("{step:?}"),
+        }
+    };
+    let last = Timestamp::from_second(EPOCH + 20).unwrap();
+    assert_eq!(covered(20, "none"), ("b".into(), Covered::Exactly));
+    assert_eq!(covered(25, "none"), ("b".into(), Covered::Beyond { last, is_followed: false }));
+    assert_eq!(covered(25, "b"), ("a".into(), Covered::UpTo { next: None }));
+    assert_eq!(covered(25, "a"), ("b".into(), Covered::Beyond { last, is_followed: false }));
 }
 
 #[test]
@@ -223,9 +270,16 @@ fn of_etcdbrctls_deltas_one_is_asked() {
     entries.extend([events(101, 110, 20), events(111, 120, 30), events(121, 130, 40)]);
     let archive = Catalogue::of_peer(Layout::Etcdbrctl, entries, Vec::new());
     let clock = Clock((101..=130).map(|revision| (revision, revision - 90)).collect());
-    for (second, expected) in
-        [(10, "100"), (11, "101"), (19, "109"), (20, "110"), (25, "115"), (39, "129"), (50, "130")]
-    {
+    for (second, expected) in [
+        (10, "100"),
+        (11, "101"),
+        (19, "109"),
+        (20, "110"),
+        (25, "115"),
+        (39, "129"),
+        (40, "130"),
+        (50, "130, the last, of 40"),
+    ] {
         let (step, asked) = run(&archive, &clock, second);
         assert_eq!(text(&step), expected, "at {second}");
         assert!(asked <= 1);
