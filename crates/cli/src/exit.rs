@@ -11,6 +11,8 @@ pub enum Exit {
     Success,
     /// It finished, and there is something to look at: damage, or differences.
     Findings,
+    /// It could do nothing of what it was asked, and has said why.
+    Said(Kind),
     /// It ran a program, which ended with this code.
     Program(u8),
 }
@@ -24,6 +26,7 @@ impl Exit {
         match self {
             Self::Success => 0,
             Self::Findings => 1,
+            Self::Said(kind) => code_of(kind),
             Self::Program(code) => code,
         }
     }

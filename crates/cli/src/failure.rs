@@ -56,6 +56,17 @@ impl Failure {
         }
     }
 
+    /// The same failure, as that why something else failed, as `message` says.
+    pub fn behind(self, message: impl Into<String>) -> Self {
+        match self {
+            Self::Said { kind, message: why, causes, hint } => {
+                let causes = iter::once(why).chain(causes).collect();
+                Self::Said { kind, message: message.into(), causes, hint }
+            }
+            closed => closed,
+        }
+    }
+
     /// The same failure, with advice.
     pub fn hint(self, advice: impl Into<String>) -> Self {
         match self {

@@ -10,6 +10,7 @@ use archive::error::in_one_line;
 use archive::fence::FenceError;
 use archive::import::{Brought, Imported, Locking};
 use archive::publish::Writing;
+use archive::sending::SendError;
 use archive::{At, Error, Layout, LineageId};
 use etcd_data::Kind;
 use jiff::Timestamp;
@@ -20,6 +21,7 @@ use crate::archive_point::{OpenArchive, layout_name, open_archive, url};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::json::documented;
+use crate::opened::mind_agreed;
 use crate::point::parse;
 use crate::progress::Reading;
 use crate::recipient::{self, Named};
@@ -115,7 +117,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
         return import(ui, args, &open, store, name);
     }
     let target = open.archive.copy_target(store).map_err(|error| failure(args, &open, &error))?;
-    let selection = selection(args, &open)?;
+    let selection = selection(ui, args, &open)?;
     let lineages = args.source.archive.lineage.as_ref().map(|lineage| line_of(&open.archive, lineage));
     let plan = open.archive.plan_copy(&target, &selection, lineages.as_ref());
     if args.dry_run {
@@ -137,13 +139,14 @@ fn open_store(args: &Args) -> Result<Arc<dyn Store>, Failure> {
     store::open(&dest, &settings).map_err(|error| store_failure(&error))
 }
 
-fn selection(args: &Args, open: &OpenArchive) -> Result<Selection, Failure> {
+fn selection(ui: &mut Ui, args: &Args, open: &OpenArchive) -> Result<Selection, Failure> {
     match (&args.at, &args.since) {
         (Some(at), _) => {
             let usual = std::env::temp_dir();
             let scratch = args.source.scratch_or(&usual)?;
             let agreed = open.archive.agree(&open.wanted, at, scratch);
             let agreed = agreed.map_err(|error| open.failure(&args.source, Some(at), &error))?;
+            mind_agreed(ui, &agreed)?;
             Ok(Selection::These(agreed.plan.objects().map(|entry| entry.key.clone()).collect()))
         }
         (None, Some(At::Revision(revision))) => Ok(Selection::SinceRevision(*revision)),
@@ -228,10 +231,23 @@ fn show(ui: &mut Ui, args: &Args, open: &OpenArchive, target: &CopyTarget, copyi
     });
     match first {
         None => Ok(ui.exit_so_far),
-        Some(error) if told.sent + told.there == 0 => {
-            Err(Failure::because(error.kind(), format!("nothing of {} was copied", args.source.src), error))
-        }
+        Some(error) if told.sent + told.there == 0 => Err(nothing_copied(args, error)),
         Some(_) => Ok(Exit::Findings),
+    }
+}
+
+/// Says why the first object could not be copied, and with it no other.
+fn nothing_copied(args: &Args, error: &SendError) -> Failure {
+    let (src, dest) = (&args.source.src, &args.target.dest);
+    let nothing = format!("nothing of {src} was copied");
+    match error {
+        SendError::Store(error) => store_failure(error).behind(nothing),
+        SendError::Damaged => Failure::because(error.kind(), nothing, error)
+            .hint(format!("`refloat verify {src}` lists what is wrong; another destination may have it as it was")),
+        SendError::InTheWay => Failure::because(error.kind(), nothing, error)
+            .hint(format!("look at what is at {dest}, and remove it; or copy to a place of its own")),
+        error => Failure::because(error.kind(), nothing, error)
+            .hint("what was sent was damaged on the way or there: copy again, and check that machine and its disk"),
     }
 }
 

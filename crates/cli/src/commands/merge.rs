@@ -17,6 +17,7 @@ use crate::duration::span;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::json::documented;
+use crate::opened::mind_agreed;
 use crate::progress::Reading;
 use crate::recipient::{self, Named};
 use crate::source::SourceArgs;
@@ -100,15 +101,14 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let open = open_archive(&args.source)?;
     require_ours(&open)?;
     let locking = args.locking()?;
-    let mut report = Report { ui, args, open: &open, locking, objects: Vec::new(), told: Ok(()) };
+    let mut report = Report { ui, args, open: &open, locking, objects: Vec::new(), first: None, told: Ok(()) };
     let done = match (&args.full_at, args.dry_run) {
         (None, true) => report.due(&policy),
         (None, false) => report.merge_due(&policy, scratch),
         (Some(at), _) => report.full_at(at, scratch),
     };
     done.map_err(|error| open.failure(&args.source, args.full_at.as_ref(), &error))?;
-    report.finish()?;
-    Ok(ui.exit_so_far)
+    report.finish()
 }
 
 /// What is done, told as it is done.
@@ -118,6 +118,8 @@ struct Report<'r> {
     open: &'r OpenArchive,
     locking: Option<Locking>,
     objects: Vec<MergedJson>,
+    /// What kind of thing went wrong first.
+    first: Option<Kind>,
     /// Whether all of it could be told.
     told: Result<(), Failure>,
 }
@@ -155,6 +157,7 @@ impl Report<'_> {
             let _reading = Reading::begin("opening", 0);
             archive.agree(&wanted, at, scratch)?
         };
+        self.told = mind_agreed(self.ui, &agreed);
         let Some(full) = archive.full_of(&agreed) else { return Ok(()) };
         let step = Step::Full(&full);
         if self.args.dry_run {
@@ -185,7 +188,10 @@ impl Report<'_> {
         let object = step.told(self.open, made.as_ref());
         let told = match made {
             // What else is due does not wait for this.
-            Some(Err(error)) => self.ui.failed(&self.open.failure(&self.args.source, None, &error)),
+            Some(Err(error)) => {
+                self.first.get_or_insert(error.kind());
+                self.ui.failed(&self.open.failure(&self.args.source, None, &error))
+            }
             _ => Ok(()),
         };
         let shown = match self.args.format.format {
@@ -198,17 +204,20 @@ impl Report<'_> {
         }
     }
 
-    fn finish(self) -> Result<(), Failure> {
+    /// Ends it: as its first failure did if nothing was made, and otherwise with something to look at.
+    fn finish(self) -> Result<Exit, Failure> {
         self.told?;
+        let is_made = self.objects.iter().any(|object| matches!(object.outcome, "made" | "there"));
         match self.args.format.format {
             Format::Json => {
                 let destination = self.open.archive.store().place().to_owned();
-                self.ui.json(&Merging { dry_run: self.args.dry_run, destination, objects: self.objects })
+                self.ui.json(&Merging { dry_run: self.args.dry_run, destination, objects: self.objects })?;
             }
-            Format::Text if self.objects.is_empty() => self.ui.line("nothing is due"),
-            Format::Text if self.args.dry_run => self.ui.line("\nnothing was done: this is a dry run"),
-            Format::Text => Ok(()),
+            Format::Text if self.objects.is_empty() => self.ui.line("nothing is due")?,
+            Format::Text if self.args.dry_run => self.ui.line("\nnothing was done: this is a dry run")?,
+            Format::Text => {}
         }
+        Ok(self.first.filter(|_| !is_made).map_or(self.ui.exit_so_far, Exit::Said))
     }
 }
 
