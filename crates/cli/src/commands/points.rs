@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use archive::archive::Archive;
+use archive::catalogue::Aside;
 use archive::error::is_its_own;
 use archive::headers::has_header;
 use archive::layout::openshift::without_resources;
+use archive::name::Name;
 use archive::plan::{FullFacts, Hole, Known, LineagePoints};
 use archive::proof::{Item, Level};
 use archive::proven::ProvenPoint;
@@ -128,9 +130,10 @@ documented! {
         pub proof: &'static str,
         /// The size of the object.
         pub size_bytes: u64,
-        /// Whether it is encrypted; null if that was not looked at, which `--long` does.
+        /// Whether it is encrypted; null if that is not known: in an archive with keys, of fulls and of deltas before the
+        /// newest 64, which only `--long` asks.
         pub encrypted: Option<bool>,
-        /// Who could read it when it was written; null if it is not encrypted, or that was not looked at.
+        /// Who could read it when it was written; null if it is not encrypted, or that is not known.
         pub recipients: Option<Vec<String>>,
         /// What its layout calls it. `--at` takes it.
         pub name: String,
@@ -190,6 +193,8 @@ struct Learned {
     useless_proofs: Vec<(Key, String)>,
     /// When what is listed was made.
     made: BTreeMap<Key, Timestamp>,
+    /// Whether nothing tells of any encryption.
+    is_open: bool,
 }
 
 impl Learned {
@@ -266,6 +271,15 @@ impl Learned {
         let _reading = Reading::begin("looking into deltas", 0);
         let made = open.archive.made(points, &self.known);
         self.made = made.map_err(|error| open.failure(&args.source, None, &error))?;
+        // What was asked for that has told the rest, too.
+        for entry in points.lineages.iter().flat_map(|lineage| &lineage.listed) {
+            let asked = open.archive.asked_before(entry);
+            self.headers.extend(asked.map(|header| (entry.key.clone(), header)));
+        }
+        let is_lockbox = |sign: &Aside<Name>| matches!(sign.about, Name::Lockbox(_));
+        let is_encrypted = |header: &Header| header.encryption.is_some();
+        self.is_open =
+            !open.archive.catalogue().signs.iter().any(is_lockbox) && !self.headers.values().any(is_encrypted);
         Ok(())
     }
 
@@ -304,8 +318,10 @@ impl Learned {
         if matches!(entry.form, Form::Snapshot | Form::Events { .. }) {
             return Some(None);
         }
-        let header = self.headers.get(&entry.key)?;
-        Some(header.encryption.as_ref().map(|encryption| encryption.recipients.clone()))
+        match self.headers.get(&entry.key) {
+            Some(header) => Some(header.encryption.as_ref().map(|encryption| encryption.recipients.clone())),
+            None => self.is_open.then_some(None),
+        }
     }
 }
 

@@ -20,6 +20,9 @@ fn what_is_brought_in_is_encrypted_and_never_gone_on_with_in_the_open() {
     require_ok(&refloat(&[&copy[..], &["--encrypt-for", &recipient]].concat(), &[]));
     let points = require_ok(&refloat(&["points", dest, "--long", "-o", "json", "--identity", keys], &[]));
     assert!(points.contains("\"encrypted\": true") && !points.contains("\"encrypted\": false"), "{points}");
+    // Where the newest deltas are asked for their times, they tell that too, and nothing is told of what was not asked.
+    let points = require_ok(&refloat(&["points", dest, "-o", "json"], &[]));
+    assert!(points.contains("\"encrypted\": true") && !points.contains("\"encrypted\": false"), "{points}");
     require_refusal(&refloat(&["hashkv", dest], &[]), 8, &recipient);
     let hash = require_ok(&refloat(&["hashkv", source], &[]));
     assert_eq!(require_ok(&refloat(&["hashkv", dest, "--identity", keys], &[])), hash);
