@@ -6,7 +6,7 @@ use std::time::Duration;
 use archive::archive::Archive;
 use archive::check::{CheckPlan, Checking, Choice};
 use archive::fence::{Acquire, Candidate, Fence, Gate, Instance, Terms};
-use archive::name::{FullForm, FullName, Name};
+use archive::name::Name;
 use archive::plan::{Target, Wanted};
 use archive::point::At;
 use archive::proof::{Evidence, Item, Level, ObjectDigest};
@@ -16,7 +16,7 @@ use etcd_data::hash::hash_kv;
 use jiff::Timestamp;
 use store::Key;
 
-use crate::follow::base::BasePlan;
+use crate::follow::base::{Askable, Base, BasePlan};
 use crate::follow::beforehand::{Recognised, recognise};
 use crate::follow::live::Live;
 use crate::follow::resume::Resume;
@@ -54,6 +54,8 @@ pub struct Backup {
     pub level: Level,
     /// What is wrong with it, or why it is not proven further.
     pub remarks: Vec<String>,
+    /// What is wrong with members of the cluster.
+    pub of_members: Vec<String>,
 }
 
 impl BackupPlan {
@@ -88,20 +90,19 @@ impl BackupPlan {
         let Recognised { sight, member, going_on } = recognise(live, home, self.replaces).await?;
         let now = Timestamp::now();
         let of = |lineage| BasePlan { member, etcd_cluster: sight.cluster, lineage, epoch };
+        let whom = Askable { sight: sight.clone(), ..Askable::default() };
         let (lineage, base) = match going_on {
-            Resume::GoOn(tip) => (tip.lineage.clone(), of(tip.lineage).take(&**live, home, now).await?),
+            Resume::GoOn(tip) => (tip.lineage.clone(), of(tip.lineage).take(&whom, &**live, home, now).await?),
             Resume::NewLineage { parent, why } => {
                 let note = new_lineage(home, parent, why, now).await?;
-                (note.lineage.clone(), of(note.lineage.clone()).begin(&note, &**live, home).await?)
+                (note.lineage.clone(), of(note.lineage.clone()).begin(&note, &whom, &**live, home).await?)
             }
         };
-        let revision = base.revision;
+        let Base { revision, name, unsound, .. } = base;
         let Answers { anchors, differing } = ask(Arc::clone(live), sight, revision).await;
-        let name = Name::Full(lineage.clone(), FullName { revision, time: now, form: FullForm::Logical });
-        let mut backup =
-            home.with(move |archive, home| prove(archive, home, &name, lineage, revision, &anchors)).await?;
-        backup.remarks.extend(differing);
-        Ok(backup)
+        let backup = home.with(move |archive, home| prove(archive, home, &name, lineage, revision, &anchors)).await?;
+        let of_members = unsound.iter().map(ToString::to_string).chain(differing).collect();
+        Ok(Backup { of_members, ..backup })
     }
 }
 
@@ -131,8 +132,15 @@ fn prove(
     let record = Some(now);
     let checking = Checking { recorded: &recorded, anchors: None, scratch: &home.scratch, record, tell: &|_, _| {} };
     let report = archive.check(&plan, &checking)?;
-    let mut backup =
-        Backup { key: key.clone(), lineage, revision, size_bytes: 0, level: Level::Sealed, remarks: Vec::new() };
+    let mut backup = Backup {
+        key: key.clone(),
+        lineage,
+        revision,
+        size_bytes: 0,
+        level: Level::Sealed,
+        remarks: Vec::new(),
+        of_members: Vec::new(),
+    };
     for object in &report.objects {
         backup.size_bytes = object.entry.size_bytes;
         backup.level = object.level.unwrap_or(Level::Sealed);

@@ -121,6 +121,8 @@ struct Waiting {
 /// How long is waited after something went wrong, before it is tried again.
 const PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+/// The same where a full from etcd did not do: each reads all of it.
+const LONGEST_FULL_PAUSE: Duration = Duration::from_secs(300);
 /// How often members are asked how they are.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// Whoever waits for a member looks for one at least so often.
@@ -177,7 +179,7 @@ impl Follower {
                     if order::refuse_during(pause, &mut orders, &in_one_line(&error), &mut stop).await.is_break() {
                         return;
                     }
-                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    pause = (pause * 2).min(error.longest_pause());
                 }
             }
         }

@@ -47,6 +47,8 @@ pub struct Reporter {
     pub standing: watch::Receiver<Standing>,
     /// What waits for the store.
     pub fill: watch::Receiver<Fill>,
+    /// Where that is which cannot be delivered.
+    pub aside: PathBuf,
     /// The right to write.
     pub right: watch::Receiver<Right>,
     /// What is done from time to time.
@@ -112,6 +114,7 @@ impl Reporter {
         Heard {
             standing: self.standing.borrow().clone(),
             fill: *self.fill.borrow(),
+            aside: self.aside.clone(),
             right: self.right.borrow().clone(),
             unreached: None,
             upkeep: self.upkeep.borrow().clone(),
@@ -138,6 +141,7 @@ fn why_unreached(right: &Right) -> Option<String> {
 struct Heard {
     standing: Standing,
     fill: Fill,
+    aside: PathBuf,
     right: Right,
     /// Why the first destination does not answer, if it does not.
     unreached: Option<progress::Trouble>,

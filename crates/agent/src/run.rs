@@ -98,7 +98,7 @@ impl Agent {
         let pen = Pen::take_up(home.clone(), me, terms, is_wanted, Earlier::in_spool(spool.folder()));
         let metrics = Arc::new(Metrics::new());
         let progress = Progress::counted_by(Arc::clone(&metrics));
-        let (stopper, standing, fill) = (Stopper::default(), progress.standing(), spool.fill());
+        let (stopper, standing, fill, aside) = (Stopper::default(), progress.standing(), spool.fill(), spool.aside());
         let (orders, taken) = mpsc::channel(ORDERS);
         let (home_too, right) = (home.clone(), pen.right());
         let merged = Merged::default();
@@ -146,6 +146,7 @@ impl Agent {
             rhythm,
             standing: standing.clone(),
             fill,
+            aside,
             right: pen.right(),
             upkeep,
             elsewhere,

@@ -5,7 +5,6 @@ use agent::follow::live::Trouble;
 use agent::follow::resume::ResumeError;
 use agent::follow::session::SessionError;
 use etcd_data::Kind;
-use etcd_data::error::kind_of;
 
 use crate::failure::Failure;
 use crate::home_args::home_failure;
@@ -25,14 +24,15 @@ pub fn session_failure(place: &str, error: &SessionError) -> Failure {
                 "if this cluster takes the place of that one, --replaces says so; otherwise --cluster gives it a name of its own",
             )
         }
-        SessionError::Base(BaseError::Unsound { .. }) => Failure::new(Kind::Corrupt, error.to_string())
-            .hint("`etcdctl endpoint hashkv` shows whether other members agree; name one that does with --endpoints"),
-        SessionError::Base(BaseError::Scratch(source)) => Failure::because(
-            kind_of(source),
-            "a snapshot cannot be kept on this machine",
-            source,
-        )
-        .hint("--scratch names a folder with room for the database"),
+        SessionError::Base(
+            base @ (BaseError::Unsound(_) | BaseError::NoRoom { .. } | BaseError::Scratch(_)),
+        ) => {
+            let failure = Failure::of(base.kind(), base);
+            match base.remedy() {
+                Some(remedy) => failure.hint(remedy),
+                None => failure,
+            }
+        }
         SessionError::Nobody(nobody) => Failure::new(Kind::Unavailable, nobody.to_string())
             .hint("`etcdctl endpoint status --cluster` shows how the members are"),
         SessionError::Broken(_) | SessionError::Undelivered(_) => Failure::new(Kind::Unavailable, error.to_string()),

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use archive::about::LineageNote;
@@ -24,7 +25,8 @@ use etcd_data::{Database, Revision};
 use futures::TryStreamExt;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::follow::live::{Auth, Live, Trouble};
+use crate::follow::choose::{called, choose};
+use crate::follow::live::{Auth, Live, Sight, Trouble};
 use crate::home::{Home, blocking};
 
 /// A full that is in the archive.
@@ -38,6 +40,24 @@ pub struct Base {
     pub closing: Closing,
     /// The users and roles that it has.
     pub auth: Option<Auth>,
+    /// What it is called.
+    pub name: Name,
+    /// The member that gave it.
+    pub member: u64,
+    /// Those who were asked before, and gave none that is sound.
+    pub unsound: Vec<Unsound>,
+}
+
+/// A member gave a snapshot that is no sound database.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the snapshot of {called} is not sound: {what}")]
+pub struct Unsound {
+    /// The member.
+    pub member: u64,
+    /// What people call it.
+    pub called: String,
+    /// What is wrong with the snapshot.
+    pub what: String,
 }
 
 /// A full could not be taken.
@@ -52,14 +72,24 @@ pub enum BaseError {
     /// It could not be kept on this machine.
     #[error("keeping a snapshot on this machine")]
     Scratch(#[from] io::Error),
-    /// What came is no sound database.
-    #[error("the snapshot of {member:x} is not sound: {what}")]
-    Unsound {
-        /// The member.
-        member: u64,
-        /// What is wrong with it.
-        what: String,
+    /// It is larger than what is left on this machine: nothing was asked for.
+    #[error("{} has {free_bytes} bytes free, and a snapshot takes {needed_bytes}", folder.display())]
+    NoRoom {
+        /// The folder for scratch files.
+        folder: PathBuf,
+        /// What the member says of its size.
+        needed_bytes: u64,
+        /// What is left.
+        free_bytes: u64,
     },
+    /// No member gave a sound one.
+    #[error("{}", told(.0))]
+    Unsound(Vec<Unsound>),
+}
+
+fn told(unsound: &[Unsound]) -> String {
+    let told: Vec<String> = unsound.iter().map(ToString::to_string).collect();
+    told.join("; ")
 }
 
 impl BaseError {
@@ -69,23 +99,35 @@ impl BaseError {
             Self::Live(trouble) => trouble.kind(),
             Self::Archive(error) => error.kind(),
             Self::Scratch(error) => kind_of(error),
-            Self::Unsound { .. } => etcd_data::Kind::Corrupt,
+            Self::NoRoom { .. } => etcd_data::Kind::Unavailable,
+            Self::Unsound(_) => etcd_data::Kind::Corrupt,
         }
     }
 
-    /// What a person can do, where etcd refuses and waiting does not help.
-    pub(crate) fn remedy(&self) -> Option<&str> {
+    /// What a person can do, where waiting does not help.
+    pub fn remedy(&self) -> Option<&str> {
         match self {
             Self::Live(trouble) => trouble.remedy(),
-            Self::Archive(_) | Self::Scratch(_) | Self::Unsound { .. } => None,
+            Self::Archive(_) => None,
+            Self::Scratch(_) | Self::NoRoom { .. } => Some("--scratch names a folder with room for the database"),
+            Self::Unsound(_) => Some(REPLACE_UNSOUND),
         }
     }
+
+    /// Whether what it takes to fail like that is to read all of etcd, and it is likely to fail again.
+    pub(crate) fn is_costly(&self) -> bool {
+        matches!(self, Self::Scratch(_) | Self::NoRoom { .. } | Self::Unsound(_))
+    }
 }
+
+/// What a person can do about a member that gives no sound snapshot.
+pub(crate) const REPLACE_UNSOUND: &str = "`etcdctl endpoint hashkv --cluster` shows whether members agree; take the one that is \
+     damaged out of the cluster, and let it join again with an empty directory";
 
 /// What a full is to be of, and where it goes.
 #[derive(Debug, Clone)]
 pub struct BasePlan {
-    /// The member that is asked.
+    /// The member that is asked first.
     pub member: u64,
     /// What etcd calls the cluster.
     pub etcd_cluster: u64,
@@ -95,76 +137,83 @@ pub struct BasePlan {
     pub epoch: Epoch,
 }
 
+/// Who can be asked for a snapshot.
+#[derive(Debug, Clone, Default)]
+pub struct Askable {
+    /// The cluster.
+    pub sight: Sight,
+    /// Members that gave one before that was not sound: they are asked last.
+    pub avoided: Vec<u64>,
+}
+
+/// A snapshot that is here and sound.
+struct Brought {
+    database: Database,
+    member: u64,
+    unsound: Vec<Unsound>,
+}
+
 impl BasePlan {
-    /// Takes the full: brings the snapshot here, checks it, and writes it to the archive.
-    pub async fn take(&self, live: &dyn Live, home: &Home, now: Timestamp) -> Result<Base, BaseError> {
-        let database = self.bring(live, home).await?;
-        self.keep(database, home, now).await
+    /// Takes the full: brings a snapshot here, checks it, and writes it to the archive.
+    pub async fn take(&self, whom: &Askable, live: &dyn Live, home: &Home, now: Timestamp) -> Result<Base, BaseError> {
+        let brought = self.bring(whom, live, home).await?;
+        self.keep(brought, home, now).await
     }
 
     /// The same where its lineage begins with it, as `note` tells: that is begun when there is something to begin with. Whoever
     /// opens the archive reads where each lineage came from, and whoever is refused a snapshot asks again and again.
-    pub(crate) async fn begin(&self, note: &LineageNote, live: &dyn Live, home: &Home) -> Result<Base, BaseError> {
-        let database = self.bring(live, home).await?;
+    pub(crate) async fn begin(
+        &self,
+        note: &LineageNote,
+        whom: &Askable,
+        live: &dyn Live,
+        home: &Home,
+    ) -> Result<Base, BaseError> {
+        let brought = self.bring(whom, live, home).await?;
         found_lineage(&*home.store, &home.folder(), note).await?;
-        self.keep(database, home, note.began).await
+        self.keep(brought, home, note.began).await
     }
 
-    /// The snapshot, here and sound.
-    async fn bring(&self, live: &dyn Live, home: &Home) -> Result<Database, BaseError> {
-        let (snapshot, bytes) = self.fetch(live, home).await?;
-        let plan = self.clone();
-        blocking(move || plan.open(snapshot, bytes)).await
+    /// A snapshot, here and sound: of the first member that gives one. Damage on one disk is no damage on another.
+    async fn bring(&self, whom: &Askable, live: &dyn Live, home: &Home) -> Result<Brought, BaseError> {
+        let (mut left, mut unsound) = (whom.sight.clone(), Vec::new());
+        let best = |left: &Sight| choose(left, Some(self.member), whom.avoided.iter().copied());
+        let mut next = Some(best(&left).unwrap_or(self.member));
+        while let Some(member) = next {
+            let asked = left.members.iter().find(|one| one.id == member);
+            let name = asked.map_or_else(|| format!("{member:x}"), called);
+            let size = asked.and_then(|asked| Some(asked.answer.as_ref().ok()?.size_bytes)).unwrap_or_default();
+            let (snapshot, bytes) = fetch(member, size, live, home).await?;
+            let what = match blocking(move || open(snapshot, bytes)).await? {
+                Ok(database) => return Ok(Brought { database, member, unsound }),
+                Err(Flaw(what)) => what,
+            };
+            tracing::error!(member = name, what, "its snapshot is not sound");
+            unsound.push(Unsound { member, called: name, what });
+            left.members.retain(|one| one.id != member);
+            next = best(&left).ok();
+        }
+        Err(BaseError::Unsound(unsound))
     }
 
     /// Writes what was brought to the archive.
-    async fn keep(&self, database: Database, home: &Home, now: Timestamp) -> Result<Base, BaseError> {
+    async fn keep(&self, brought: Brought, home: &Home, now: Timestamp) -> Result<Base, BaseError> {
         let (plan, home) = (self.clone(), home.clone());
+        let Brought { database, member, unsound } = brought;
         blocking(move || {
-            let revision = Horizon::of(&database).map_err(|error| plan.unsound(error))?.current;
+            let revision = Horizon::of(&database).map_err(|error| here(error.into()))?.current;
             let closing = plan.closing(&database, revision, now);
-            plan.publish(&database, revision, &closing, &home, now)?;
+            let name = plan.publish(&database, revision, &closing, &home, now)?;
             let mut changes = Vec::new();
             let last = RevisionRange { from: revision, to: revision };
             let seen = database.visit(last, |record| {
                 changes.push(TailRecord { at: record.at, value: record.value.to_vec() });
                 Ok::<_, etcd_data::Error>(ControlFlow::Continue(()))
             });
-            seen.map_err(|error| plan.unsound(error))?;
-            Ok(Base { revision, changes, closing, auth: Auth::of(database.tables()) })
+            seen.map_err(|error| here(error.into()))?;
+            Ok(Base { revision, changes, closing, auth: Auth::of(database.tables()), name, member, unsound })
         })
         .await
-    }
-
-    /// The snapshot in a file without a name, and its size.
-    async fn fetch(&self, live: &dyn Live, home: &Home) -> Result<(File, u64), BaseError> {
-        let mut pieces = live.snapshot(self.member).await?;
-        let mut file = tempfile::tempfile_in(&home.scratch)?;
-        let mut bytes = 0;
-        while let Some(piece) = pieces.try_next().await? {
-            bytes += piece.len() as u64;
-            file = blocking(move || file.write_all(&piece).map(|()| file)).await?;
-        }
-        Ok((file, bytes))
-    }
-
-    fn open(&self, snapshot: File, bytes: u64) -> Result<Database, BaseError> {
-        if !matches!(digest::check(&snapshot)?, Digest::Matches(_)) {
-            let what = format!("what came ({bytes} bytes) does not have the digest that it ends with");
-            return Err(BaseError::Unsound { member: self.member, what });
-        }
-        let file = BoltFile::open(Arc::new(snapshot)).map_err(|error| self.unsound(error))?;
-        let database = Database::open(file).map_err(|error| self.unsound(error))?;
-        let report = soundness::check(&database).map_err(|error| self.unsound(error))?;
-        for finding in &report.findings {
-            // What a server gets by with is better kept than not, and told.
-            match finding.severity() {
-                Severity::Fatal => return Err(self.unsound(finding)),
-                Severity::Unsound => tracing::warn!(%finding, "the snapshot is not sound"),
-                Severity::Harmless => {}
-            }
-        }
-        Ok(database)
     }
 
     fn closing(&self, database: &Database, revision: Revision, now: Timestamp) -> Closing {
@@ -185,12 +234,13 @@ impl BasePlan {
         closing: &Closing,
         home: &Home,
         now: Timestamp,
-    ) -> Result<(), Error> {
+    ) -> Result<Name, Error> {
         let header = Header { to: revision, kind: Kind::Full, ..self.header(&home.cluster, now) };
         let archive = home.open()?;
         let (tables, writing) = (database.tables(), home.writing(now)?);
         // Names tell seconds. What is there already of this one and of this revision may have other users: it stays.
-        for time in (0..).map(|later| now + SignedDuration::from_secs(later)) {
+        let mut time = now;
+        loop {
             let name = FullName { revision, time, form: FullForm::Logical };
             let name = Name::Full(self.lineage.clone(), name);
             let key = archive.key(&name);
@@ -205,10 +255,10 @@ impl BasePlan {
                 Ok((closing.clone(), Some(tables.clone())))
             })?;
             if written.is_some() {
-                break;
+                return Ok(name);
             }
+            time += SignedDuration::from_secs(1);
         }
-        Ok(())
     }
 
     /// What every object says that is written now, but for its revisions.
@@ -216,8 +266,55 @@ impl BasePlan {
         let none = RevisionRange::up_to(Revision(0));
         Header::original(Kind::Delta, cluster.clone(), self.lineage.clone(), self.epoch, none, (now, now))
     }
+}
 
-    fn unsound(&self, what: impl std::fmt::Display) -> BaseError {
-        BaseError::Unsound { member: self.member, what: what.to_string() }
+/// The snapshot of `member`, which says that its database has `size_bytes`: in a file without a name, and how long that is.
+async fn fetch(member: u64, size_bytes: u64, live: &dyn Live, home: &Home) -> Result<(File, u64), BaseError> {
+    let mut file = tempfile::tempfile_in(&home.scratch)?;
+    let room = rustix::fs::fstatvfs(&file).map_err(io::Error::from)?;
+    let free_bytes = room.f_bavail.saturating_mul(room.f_frsize);
+    if size_bytes > free_bytes {
+        return Err(BaseError::NoRoom { folder: home.scratch.clone(), needed_bytes: size_bytes, free_bytes });
     }
+    let mut pieces = live.snapshot(member).await?;
+    let mut bytes = 0;
+    while let Some(piece) = pieces.try_next().await? {
+        bytes += piece.len() as u64;
+        file = blocking(move || file.write_all(&piece).map(|()| file)).await?;
+    }
+    Ok((file, bytes))
+}
+
+/// Every record was read a moment ago: what cannot be read now is a matter of this machine.
+fn here(error: Box<dyn std::error::Error + Send + Sync>) -> BaseError {
+    BaseError::Scratch(io::Error::other(error))
+}
+
+/// What keeps a snapshot from being a sound database.
+struct Flaw(String);
+
+/// It as a database, if it is a sound one.
+fn open(snapshot: File, bytes: u64) -> io::Result<Result<Database, Flaw>> {
+    if !matches!(digest::check(&snapshot)?, Digest::Matches(_)) {
+        return Ok(Err(Flaw(format!("what came ({bytes} bytes) does not have the digest that it ends with"))));
+    }
+    Ok(open_sound(snapshot))
+}
+
+fn open_sound(snapshot: File) -> Result<Database, Flaw> {
+    fn flaw(what: impl std::fmt::Display) -> Flaw {
+        Flaw(what.to_string())
+    }
+    let file = BoltFile::open(Arc::new(snapshot)).map_err(flaw)?;
+    let database = Database::open(file).map_err(flaw)?;
+    let report = soundness::check(&database).map_err(flaw)?;
+    for finding in &report.findings {
+        // What a server gets by with is better kept than not, and told.
+        match finding.severity() {
+            Severity::Fatal => return Err(flaw(finding)),
+            Severity::Unsound => tracing::warn!(%finding, "the snapshot is not sound"),
+            Severity::Harmless => {}
+        }
+    }
+    Ok(database)
 }

@@ -25,8 +25,9 @@ pub enum Nobody {
 }
 
 /// Chooses the member to follow: one that answers, has a leader, is up to date, and is not the leader itself if there is
-/// another. The one that is followed already is kept, if it is as good; `avoided` is the last resort.
-pub fn choose(sight: &Sight, followed: Option<u64>, avoided: Option<u64>) -> Result<u64, Nobody> {
+/// another. The one that is followed already is kept, if it is as good; those to be `avoided` are the last resort.
+pub fn choose(sight: &Sight, followed: Option<u64>, avoided: impl IntoIterator<Item = u64>) -> Result<u64, Nobody> {
+    let avoided: Vec<u64> = avoided.into_iter().collect();
     let voting: Vec<&MemberSight> = sight.members.iter().filter(|member| !member.is_learner).collect();
     let answers = |member: &&MemberSight| Some((member.id, member.answer.as_ref().ok()?.clone()));
     let answering: Vec<(u64, MemberAnswer)> = voting.iter().filter_map(answers).collect();
@@ -39,7 +40,7 @@ pub fn choose(sight: &Sight, followed: Option<u64>, avoided: Option<u64>) -> Res
     let rank = |(id, answer): &&(u64, MemberAnswer)| {
         let lags = answer.applied.saturating_add(LAG) < furthest;
         let is_leader = answer.leader == *id;
-        (lags, Some(*id) == avoided, is_leader, Some(*id) != followed, *id)
+        (lags, avoided.contains(id), is_leader, Some(*id) != followed, *id)
     };
     let best = led.min_by_key(rank).map(|(id, _)| *id);
     best.ok_or(Nobody::NoLeader { answering: answering.len(), voting: voting.len() })
@@ -73,6 +74,7 @@ mod tests {
         assert_eq!(choose(&three, None, None), Ok(2));
         assert_eq!(choose(&three, Some(3), None), Ok(3), "whoever is followed is kept");
         assert_eq!(choose(&three, Some(2), Some(2)), Ok(3), "but for one to avoid");
+        assert_eq!(choose(&three, Some(2), [3, 2]), Ok(1), "or for several");
         assert_eq!(choose(&sight(vec![member(1, 1, 9)]), None, Some(1)), Ok(1), "unless it is alone");
         let lagging = sight(vec![member(1, 1, 50_000), member(2, 1, 100), member(3, 1, 49_000)]);
         assert_eq!(choose(&lagging, Some(2), None), Ok(3));

@@ -1,5 +1,6 @@
 //! What is told of following: where it is, what stands in its way, and what monitoring counts of it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -9,7 +10,7 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 use tracing::Instrument;
 
-use crate::follow::base::{Base, BaseError};
+use crate::follow::base::{Askable, Base, BaseError, Unsound};
 use crate::follow::live::Sight;
 use crate::metrics::{Metrics, SnapshotKind};
 
@@ -51,6 +52,15 @@ pub struct Trouble {
     pub since: Timestamp,
 }
 
+/// A member that gave a snapshot that is not sound, and none that is since.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Distrusted {
+    /// What was wrong when it was asked last.
+    pub why: Unsound,
+    /// Since when it is so.
+    pub since: Timestamp,
+}
+
 /// Where following is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Standing {
@@ -80,6 +90,8 @@ pub struct Standing {
     pub differing: Option<String>,
     /// What members answered last.
     pub answers: Vec<Anchor>,
+    /// Members from which no full is taken if another can be asked.
+    pub distrusted: BTreeMap<u64, Distrusted>,
 }
 
 impl Standing {
@@ -165,7 +177,24 @@ impl Progress {
         let taken = taking.instrument(tracing::info_span!("full")).await;
         let published = taken.as_ref().ok().map(|base| (base.revision.0, Timestamp::now()));
         self.metrics.snapshot(SnapshotKind::Full, began.elapsed(), published);
+        let unsound = match &taken {
+            Ok(base) => &base.unsound,
+            Err(BaseError::Unsound(unsound)) => unsound,
+            Err(_) => return taken,
+        };
+        self.tell(|told| {
+            for why in unsound.clone() {
+                let since = told.distrusted.get(&why.member).map_or_else(Timestamp::now, |before| before.since);
+                told.distrusted.insert(why.member, Distrusted { why, since });
+            }
+            told.distrusted.retain(|member, _| taken.as_ref().map_or(true, |base| base.member != *member));
+        });
         taken
+    }
+
+    /// Whom of `sight` a full is taken from.
+    pub(crate) fn askable(&self, sight: Sight) -> Askable {
+        Askable { sight, avoided: self.told.borrow().distrusted.keys().copied().collect() }
     }
 
     /// Something went wrong, and stands in the way. Where waiting does not help, a person can do what `remedy` says.

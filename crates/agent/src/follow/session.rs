@@ -22,7 +22,6 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use crate::follow::Follower;
 use crate::follow::base::{BaseError, BasePlan};
 use crate::follow::choose::{Nobody, called, choose};
 use crate::follow::deliver::{Delivered, Undelivered, deliver};
@@ -33,6 +32,7 @@ use crate::follow::progress::{Doing, Mark};
 use crate::follow::resume::{Resume, ResumeError, resume, tells};
 use crate::follow::segment::Segment;
 use crate::follow::told::Told;
+use crate::follow::{Follower, LONGEST_FULL_PAUSE, LONGEST_PAUSE};
 use crate::home::Home;
 use crate::stop::Stop;
 
@@ -87,7 +87,7 @@ impl SessionError {
         }
     }
 
-    /// What a person can do, where etcd refuses and waiting does not help.
+    /// What a person can do, where waiting does not help.
     pub(crate) fn remedy(&self) -> Option<&str> {
         match self {
             Self::Live(trouble) | Self::Resume(ResumeError::Live(trouble)) => trouble.remedy(),
@@ -112,6 +112,14 @@ impl SessionError {
     /// Whether it does not pass by waiting, though another agent may be able to write.
     pub fn is_lasting(&self) -> bool {
         matches!(self, Self::Resume(ResumeError::Stranger { .. })) || self.kind() == Kind::Denied
+    }
+
+    /// How long is waited at the most before it is tried again.
+    pub(crate) fn longest_pause(&self) -> Duration {
+        match self {
+            Self::Base(error) if error.is_costly() => LONGEST_FULL_PAUSE,
+            _ => LONGEST_PAUSE,
+        }
     }
 
     /// Whether the cluster that was followed has become another, or gone back.
@@ -179,8 +187,10 @@ impl Session {
         follower.spool.forget_last();
         tracing::info!(%lineage, why = note.why, "a chain begins with a full from etcd");
         progress.does(Doing::TakingFull);
-        let plan = BasePlan { member, etcd_cluster: sight.cluster, lineage, epoch };
-        let base = progress.full_taken(plan.begin(&note, &**live, home)).await?;
+        let mut plan = BasePlan { member, etcd_cluster: sight.cluster, lineage, epoch };
+        let whom = progress.askable(sight.clone());
+        let base = progress.full_taken(plan.begin(&note, &whom, &**live, home)).await?;
+        plan.member = base.member;
         progress.tell(|told| told.sealed = Some(Mark { revision: base.revision, seen: now }));
         let mut told = Told::by(&base.closing);
         told.see_full(base.auth);

@@ -42,6 +42,18 @@ pub struct Fill {
     pub objects: usize,
     /// Their bytes together.
     pub bytes: u64,
+    /// How many are set aside, because they follow on nothing in the archive.
+    pub aside: usize,
+    /// The bytes of those.
+    pub aside_bytes: u64,
+}
+
+impl Fill {
+    /// Whether more may be sealed where `limit` bytes may lie here. What is set aside counts too, until a person takes it away;
+    /// but half of the limit is left to what is on its way, whatever lies beside it.
+    pub fn has_room(&self, limit: u64) -> bool {
+        self.bytes.saturating_add(self.aside_bytes.min(limit / 2)) < limit
+    }
 }
 
 /// A folder with the deltas of one cluster that are on their way.
@@ -247,11 +259,16 @@ impl Spool {
         File::open(folder)?.sync_all()
     }
 
+    /// Where that is kept which cannot be delivered.
+    pub fn aside(&self) -> PathBuf {
+        self.folder.join(ASIDE)
+    }
+
     /// Takes out what cannot be delivered, and keeps it beside. Gives where.
     pub fn set_aside(&self, sealed: &Sealed) -> Result<PathBuf, Error> {
         let failed = |source| Error::Scratch { folder: self.folder.clone(), source };
         let key = self.key(sealed)?;
-        let aside = self.folder.join(ASIDE);
+        let aside = self.aside();
         let path = unused(aside.join(key.as_str().replace('/', "-")));
         private_folder::make(&aside)
             .and_then(|()| fs::rename(self.folder.join(key.as_str()), &path))
@@ -295,7 +312,10 @@ impl Spool {
 
     fn tell(&self, queue: &VecDeque<Sealed>) {
         let bytes = queue.iter().map(|sealed| sealed.size_bytes).sum();
-        self.fill.send_replace(Fill { objects: queue.len(), bytes });
+        // A person may have taken some of it away.
+        let aside = fs::read_dir(self.aside()).into_iter().flatten().flatten().filter_map(|file| file.metadata().ok());
+        let (aside, aside_bytes) = aside.fold((0, 0), |(count, bytes), file| (count + 1, bytes + file.len()));
+        self.fill.send_replace(Fill { objects: queue.len(), bytes, aside, aside_bytes });
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Sealed>> {

@@ -8,13 +8,17 @@ use super::Heard;
 use super::verdict::Judged;
 use crate::care::Note;
 use crate::doctor::remedy::of_alarm;
+use crate::follow::base::REPLACE_UNSOUND;
 use crate::follow::choose;
+use crate::follow::progress::Distrusted;
+use crate::follow::spool::Fill;
 use crate::member::Prepared;
 
 /// Everything that is wrong `now`, by what the parts told.
 pub(super) fn of(heard: &Heard, judged: &Judged, now: Timestamp) -> Vec<Finding> {
     let all = member(heard).into_iter().chain(cluster(heard)).chain(archive(heard)).chain(elsewhere(heard));
-    let all = all.chain(lack(judged)).chain(capture(heard, judged)).chain(certificates(heard, now));
+    let all = all.chain(lack(judged)).chain(capture(heard, judged)).chain(set_aside(heard));
+    let all = all.chain(certificates(heard, now));
     let mut findings: Vec<Finding> = all.collect();
     findings.sort_by_key(|finding| finding.severity);
     findings
@@ -57,6 +61,13 @@ fn cluster(heard: &Heard) -> Vec<Finding> {
     findings.extend(members.filter_map(|member| {
         let answer = member.answer.as_ref().err()?;
         Some(found(Severity::Warning, choose::called(member), format!("it does not answer: {answer}")))
+    }));
+    let members = heard.standing.sight.iter().flat_map(|sight| &sight.members);
+    findings.extend(members.filter_map(|member| {
+        let Distrusted { why, since } = heard.standing.distrusted.get(&member.id)?;
+        let what = format!("its snapshot is not sound, so no full is taken of it: {}", why.what);
+        let finding = with_remedy(found(Severity::Critical, choose::called(member), what), REPLACE_UNSOUND);
+        Some(Finding { since: Some(*since), ..finding })
     }));
     findings.extend(heard.care.notes.iter().map(|note| {
         let severity = match note {
@@ -138,6 +149,19 @@ fn capture(heard: &Heard, judged: &Judged) -> Option<Finding> {
         (None, None) => return None,
     };
     Some(Finding { remedy, ..finding })
+}
+
+/// What was sealed and never came into the archive, which another writer has gone on from elsewhere.
+fn set_aside(heard: &Heard) -> Option<Finding> {
+    let Fill { aside: count, aside_bytes, .. } = heard.fill;
+    let what = format!(
+        "deltas that follow on nothing in the archive are set aside here: {count}, with {aside_bytes} bytes, which count as \
+         the spool's"
+    );
+    let finding = found(Severity::Warning, heard.aside.display().to_string(), what);
+    let remedy = "changes that a cluster had, and the history in the archive has not: keep them elsewhere if anybody misses some, \
+                  and delete them here";
+    (count > 0).then(|| with_remedy(finding, remedy))
 }
 
 /// Our own certificates, which run out unnoticed where nobody connects anew.

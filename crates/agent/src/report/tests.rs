@@ -6,8 +6,9 @@ use archive::identity::Epoch;
 
 use super::*;
 use crate::care::Note;
+use crate::follow::base::Unsound;
 use crate::follow::live::MemberAnswer;
-use crate::follow::progress;
+use crate::follow::progress::{self, Distrusted};
 use crate::home::Site;
 use crate::metrics::Metrics;
 use crate::upkeep::{Point, Reach};
@@ -36,6 +37,7 @@ async fn reporter() -> Reporter {
         rhythm: Rhythm::default(),
         standing: watch::Sender::default().subscribe(),
         fill: watch::Sender::default().subscribe(),
+        aside: "/spool/set-aside".into(),
         right: watch::Sender::default().subscribe(),
         upkeep: watch::Sender::default().subscribe(),
         elsewhere: Vec::new(),
@@ -178,6 +180,47 @@ async fn what_each_kind_of_work_found_is_told_here_and_elsewhere() {
     for what in ["another hash", "damaged", "etcd/object: another hash", "etcd/object: damaged"] {
         assert!(told.contains(&what), "{what} is not in {told:?}");
     }
+}
+
+#[tokio::test]
+async fn a_member_that_gave_no_sound_snapshot_is_told_as_long_as_it_is_one() {
+    let reporter = reporter().await;
+    let why = Unsound { member: 2, called: "m2".into(), what: "page 7 is torn".into() };
+    let distrusted = [(2, Distrusted { why, since: Timestamp::UNIX_EPOCH })].into();
+    let members = [1, 2].map(|id| MemberSight {
+        id,
+        name: format!("m{id}"),
+        client_urls: vec![],
+        peer_urls: vec![],
+        is_learner: false,
+        answer: Ok(MemberAnswer { leader: 1, ..MemberAnswer::default() }),
+    });
+    let sight = Sight { members: members.to_vec(), ..Sight::default() };
+    let mut standing = Standing { sight: Some(sight), distrusted, ..Standing::default() };
+    let told = |standing: &Standing| {
+        let heard = Heard { standing: standing.clone(), ..Heard::default() };
+        let findings = heard.status(Timestamp::now(), &reporter, Vec::new()).findings;
+        findings.into_iter().find(|finding| finding.what.contains("page 7 is torn"))
+    };
+    let found = told(&standing).unwrap();
+    assert_eq!((found.severity, found.place.as_str()), (Severity::Critical, "m2"));
+    assert!(found.remedy.is_some() && found.since == Some(Timestamp::UNIX_EPOCH));
+    standing.sight.iter_mut().for_each(|sight| sight.members.retain(|member| member.id != 2));
+    assert_eq!(told(&standing), None);
+}
+
+#[tokio::test]
+async fn what_is_set_aside_in_the_spool_is_told_with_its_place() {
+    let mut reporter = reporter().await;
+    let told = |reporter: &Reporter| {
+        let findings = reporter.hear().status(Timestamp::now(), reporter, Vec::new()).findings;
+        findings.into_iter().find(|finding| finding.place == "/spool/set-aside")
+    };
+    assert_eq!(told(&reporter), None);
+    reporter.fill = watch::Sender::new(Fill { aside: 2, aside_bytes: 700, ..Fill::default() }).subscribe();
+    let found = told(&reporter).unwrap();
+    assert_eq!(found.severity, Severity::Warning);
+    assert!(found.what.contains("2, with 700 bytes") && found.remedy.is_some(), "{}", found.what);
 }
 
 fn trouble(what: &str) -> Option<progress::Trouble> {

@@ -45,6 +45,12 @@ struct State {
     auth: Auth,
     /// How many snapshots are refused before one is given.
     refused_snapshots: u32,
+    /// Whose disk is damaged: what they give is torn.
+    damaged: Vec<u64>,
+    /// Who was asked for a snapshot, one after the other.
+    asked_for_snapshots: Vec<u64>,
+    /// What each member says of the size of its database.
+    size_bytes: u64,
     /// Whether nobody may read.
     refuses: bool,
     random: StdRng,
@@ -68,6 +74,9 @@ impl Cluster {
             leases: BTreeMap::new(),
             auth: Auth { revision: 1, is_enabled: false },
             refused_snapshots: 0,
+            damaged: Vec::new(),
+            asked_for_snapshots: Vec::new(),
+            size_bytes: 0,
             refuses: false,
             random: StdRng::seed_from_u64(seed),
             whims: Whims::default(),
@@ -142,6 +151,21 @@ impl Cluster {
 
     pub(crate) fn refuse_snapshots(&self, count: u32) {
         self.lock().refused_snapshots = count;
+    }
+
+    /// From now on the disks of these members are damaged, and of no others.
+    pub(crate) fn damage(&self, members: &[u64]) {
+        self.lock().damaged = members.to_vec();
+    }
+
+    /// Its members say that their databases are that large.
+    pub(crate) fn say_size(&self, size_bytes: u64) {
+        self.lock().size_bytes = size_bytes;
+    }
+
+    /// Who was asked for a snapshot so far, one after the other.
+    pub(crate) fn asked_for_snapshots(&self) -> Vec<u64> {
+        self.lock().asked_for_snapshots.clone()
     }
 
     /// It lets nobody read any more.

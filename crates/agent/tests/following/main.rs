@@ -22,6 +22,7 @@
     reason = "these are tests"
 )]
 
+mod backups;
 mod beginning;
 mod clock;
 mod cluster;
@@ -39,5 +40,6 @@ mod taken_over;
 mod time;
 mod told;
 mod turns;
+mod unsound;
 mod users;
 mod world;

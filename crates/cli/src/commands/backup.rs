@@ -63,7 +63,7 @@ documented! {
         pub size_bytes: u64,
         /// How far it is proven: `sealed`, `sound` or `anchored`.
         pub proof: &'static str,
-        /// What is wrong, or why it is not proven further.
+        /// What is wrong with it or with members of the cluster, or why it is not proven further.
         pub remarks: Vec<String>,
     }
 }
@@ -94,6 +94,9 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     for remark in &report.remarks {
         ui.note(format_args!("note: {remark}"))?;
     }
+    if !backup.of_members.is_empty() {
+        ui.exit_so_far = Exit::Findings;
+    }
     for name in left_out {
         ui.note(format_args!(
             "note: it is not encrypted for {name}, whom --encrypt-for names and somebody took away: `refloat recipients` lets them in again"
@@ -123,7 +126,7 @@ impl BackupReport {
             revision: backup.revision.0,
             size_bytes: backup.size_bytes,
             proof,
-            remarks: backup.remarks.clone(),
+            remarks: backup.remarks.iter().chain(&backup.of_members).cloned().collect(),
         }
     }
 

@@ -10,10 +10,10 @@ use tokio::time::sleep_until;
 
 use super::anchors::{self, Answers};
 use super::*;
-use crate::follow::LOOK_EVERY;
 use crate::follow::base::Base;
 use crate::follow::live::{Seen, Watching};
 use crate::follow::merged::MergedFull;
+use crate::follow::{LONGEST_FULL_PAUSE, LOOK_EVERY};
 
 /// What goes on beside listening.
 struct Beside<'a> {
@@ -45,7 +45,6 @@ struct Beside<'a> {
 const CAUGHT_UP_WITHIN: Duration = Duration::from_millis(500);
 /// How long is waited after a full that did not do, before the next is taken: each reads all of etcd.
 const FULL_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_FULL_PAUSE: Duration = Duration::from_secs(300);
 /// How often the member is asked for users and roles, though nothing is sealed.
 const USERS_EVERY: Duration = Duration::from_secs(60);
 
@@ -59,7 +58,8 @@ impl Session {
         delivered: watch::Receiver<Delivered>,
     ) -> Result<(), SessionError> {
         let sight = follower.live.look().await?;
-        let member = choose(&sight, Some(self.plan.member), self.avoided)?;
+        let distrusted = follower.progress.askable(Sight::default()).avoided;
+        let member = choose(&sight, Some(self.plan.member), distrusted.into_iter().chain(self.avoided))?;
         self.plan.member = member;
         self.told.see(&sight);
         let watching = follower.live.watch(member, self.line.reached().next()).await?;
@@ -109,7 +109,7 @@ impl Session {
         let mut silent_at = Instant::now() + silence;
         let far = Instant::now() + Duration::from_secs(1 << 30);
         loop {
-            let has_room = fill.borrow_and_update().bytes < follower.rhythm.spool_bytes;
+            let has_room = fill.borrow_and_update().has_room(follower.rhythm.spool_bytes);
             beside.waiting = fill.borrow().objects;
             tokio::select! {
                 seen = watching.next(), if has_room => {
@@ -257,8 +257,10 @@ impl Session {
 
     fn begin_full<'a>(&self, follower: &'a Follower) -> BoxFuture<'a, Result<Base, BaseError>> {
         let plan = self.plan.clone();
+        let sight = follower.progress.standing().borrow().sight.clone().unwrap_or_default();
+        let whom = follower.progress.askable(sight);
         async move {
-            let taking = plan.take(&*follower.live, &follower.home, Timestamp::now());
+            let taking = plan.take(&whom, &*follower.live, &follower.home, Timestamp::now());
             follower.progress.full_taken(taking).await
         }
         .boxed()

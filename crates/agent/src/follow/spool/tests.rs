@@ -121,6 +121,25 @@ fn what_is_set_aside_stays_whatever_is_set_aside_later() {
     assert_eq!(places.len(), 3);
     assert!(places.iter().all(|place| place.is_file()), "{places:?}");
     assert_eq!(spool.all(), []);
+
+    // It is counted, also by the next agent, until somebody takes it away.
+    let told = *spool.fill().borrow();
+    let bytes = places.iter().map(|place| fs::metadata(place).unwrap().len()).sum();
+    assert_eq!(told, Fill { aside: 3, aside_bytes: bytes, ..Fill::default() });
+    drop(spool);
+    fs::remove_file(places.first().unwrap()).unwrap();
+    let spool = Spool::open(&scratch.path().join("spool")).unwrap();
+    assert_eq!(spool.fill().borrow().aside, 2);
+}
+
+#[test]
+fn what_is_set_aside_takes_room_and_not_all_of_it() {
+    let has_room = |bytes, aside_bytes| Fill { bytes, aside_bytes, ..Fill::default() }.has_room(100);
+    let table = [(0, 0, true), (99, 0, true), (100, 0, false), (80, 20, false), (79, 20, true), (49, 1 << 40, true)];
+    for (bytes, aside, expected) in table {
+        assert_eq!(has_room(bytes, aside), expected, "{bytes} and {aside} aside");
+    }
+    assert!(!has_room(50, 1 << 40));
 }
 
 #[test]

@@ -35,7 +35,8 @@ impl Live for Scripted {
     async fn look(&self) -> Result<Sight, Trouble> {
         self.0.require_there()?;
         let state = self.0.lock();
-        let answer = MemberAnswer { leader: 1, revision: Revision(state.current), ..MemberAnswer::default() };
+        let (revision, size_bytes) = (Revision(state.current), state.size_bytes);
+        let answer = MemberAnswer { leader: 1, revision, size_bytes, ..MemberAnswer::default() };
         let member = |id: u64| MemberSight {
             id,
             name: format!("m{id}"),
@@ -89,17 +90,24 @@ impl Live for Scripted {
         Ok(watching.boxed())
     }
 
-    async fn snapshot(&self, _: u64) -> Result<BoxStream<'static, Result<Bytes, Trouble>>, Trouble> {
+    async fn snapshot(&self, member: u64) -> Result<BoxStream<'static, Result<Bytes, Trouble>>, Trouble> {
         self.0.require_there()?;
         let cluster = Arc::clone(&self.0);
+        cluster.lock().asked_for_snapshots.push(member);
         if cluster.refuses_snapshot() {
             return Err(refused());
         }
+        let is_damaged = cluster.lock().damaged.contains(&member);
         let bytes = tokio::task::spawn_blocking(move || {
             let folder = scratch();
             let path = folder.path().join("snapshot.db");
             export(&cluster.as_it_is(), None, &Against::default(), &path, &mut |_| {}).unwrap();
-            std::fs::read(path).unwrap()
+            let mut bytes = std::fs::read(path).unwrap();
+            if is_damaged {
+                let middle = bytes.len() / 2;
+                bytes[middle] ^= 1;
+            }
+            bytes
         });
         let pieces: Vec<_> =
             bytes.await.unwrap().chunks(10_000).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
