@@ -60,15 +60,6 @@ impl Sidecar {
         })
     }
 
-    /// The object that was published last of its kind.
-    async fn newest(&self, kind: SnapshotKind) -> Result<Option<Snapshot>, NoSnapshot> {
-        let latest = self.listed().await?;
-        Ok(match kind {
-            SnapshotKind::Full => latest.full_snapshot,
-            SnapshotKind::Incr => latest.delta_snapshots.into_iter().next_back(),
-        })
-    }
-
     async fn listed(&self) -> Result<Latest, NoSnapshot> {
         let prefix = self.home.cluster.name.clone();
         let listed = self.home.with(move |archive, home| {
@@ -84,23 +75,45 @@ impl Sidecar {
         listed.await.map_err(|error| NoSnapshot::Failed(in_one_line(&error)))
     }
 
-    /// Makes a full of what is sealed, from the archive: etcd is not read for it.
-    async fn make_full(&self) -> Result<(), NoSnapshot> {
+    /// A full of everything up to `sealed` at least: one that is there, or that is made now of what the archive has, for which
+    /// etcd is not read. Where several ask at once, one is made, and it is the answer to all whom it suffices.
+    async fn full_reaching(&self, sealed: Revision) -> Result<Snapshot, NoSnapshot> {
+        let late = |_| NoSnapshot::Failed(format!("others are merging, and were not done in {} s", PATIENCE.as_secs()));
+        let turn = timeout(PATIENCE, self.merged.turn()).await.map_err(late)?;
         let (merged, metrics) = (self.merged.clone(), Arc::clone(&self.metrics));
-        let made = self.home.with(move |archive, home| {
+        let lineage = self.standing.borrow().lineage.clone();
+        let prefix = self.home.cluster.name.clone();
+        let reached = self.home.with(move |archive, home| {
+            let _turn = turn;
+            let newest = archive.agree(&Wanted::default(), &At::Latest, &home.scratch)?;
+            // Where what can be restored ends before it, looking for itself tells why.
+            let agreed = match newest.plan.target >= Some(sealed) {
+                true => newest,
+                false => {
+                    let wanted = Wanted { lineage, ..Wanted::default() };
+                    archive.agree(&wanted, &At::Revision(sealed), &home.scratch)?
+                }
+            };
+            if agreed.plan.base.to >= Some(sealed) {
+                return Ok(Some(told(&agreed.plan.base, &prefix)));
+            }
+            let Some(full) = archive.full_of(&agreed) else { return Ok(None) };
             let (began, now) = (Instant::now(), Timestamp::now());
-            let agreed = archive.agree(&Wanted::default(), &At::Latest, &home.scratch)?;
-            let Some(full) = archive.full_of(&agreed) else { return Ok(()) };
             let made = archive.make_full(&full, &home.writing(now)?);
             let published = made.is_ok().then_some((full.plan.target.unwrap_or_default().0, now));
             metrics.snapshot(SnapshotKind::Full, began.elapsed(), published);
-            made?;
+            let made = made?;
             if let Some(full) = MergedFull::called(&full.into) {
                 merged.want(full);
             }
-            Ok(())
+            let listed = home.open()?;
+            let entry = listed.catalogue().entries().find(|entry| entry.key == made.key);
+            Ok(entry.map(|entry| told(entry, &prefix)))
         });
-        made.await.map_err(|error| NoSnapshot::Failed(in_one_line(&error)))
+        let failed = |error: Error| {
+            NoSnapshot::Failed(format!("{sealed} is sealed, and no full can be made of it: {}", in_one_line(&error)))
+        };
+        reached.await.map_err(failed)?.ok_or_else(|| NoSnapshot::Failed("it is not listed".into()))
     }
 }
 
@@ -127,10 +140,8 @@ impl Snapshots for Sidecar {
     fn full(&self, is_final: bool) -> BoxFuture<'static, Result<Snapshot, NoSnapshot>> {
         let sidecar = self.clone();
         async move {
-            sidecar.seal().await?;
-            sidecar.make_full().await?;
-            let full = sidecar.newest(SnapshotKind::Full).await?;
-            let full = full.ok_or_else(|| NoSnapshot::Failed("it is not listed".into()))?;
+            let sealed = sidecar.seal().await?;
+            let full = sidecar.full_reaching(sealed).await?;
             Ok(Snapshot { is_final, ..full })
         }
         .boxed()
@@ -145,7 +156,7 @@ impl Snapshots for Sidecar {
             if before >= Some(reached) {
                 return Ok(None);
             }
-            sidecar.newest(SnapshotKind::Incr).await
+            Ok(sidecar.listed().await?.delta_snapshots.into_iter().next_back())
         }
         .boxed()
     }

@@ -164,7 +164,10 @@ impl Upkeep {
     async fn work_through(&self, work: Work) -> Result<String, String> {
         let (schedule, told, metrics) = (self.schedule.clone(), self.told.clone(), Arc::clone(&self.metrics));
         let (home, is_first, merged) = (self.home.clone(), self.first.is_none(), self.merged.clone());
+        // Whoever asks for a full now waits for it.
+        let turn = if work == Work::Merge { Some(merged.turn().await) } else { None };
         let done = blocking(move || {
+            let _turn = turn;
             let archive = home.open().inspect_err(|error| {
                 if error.kind() == Kind::Missing {
                     tell_gone(&told);

@@ -4,10 +4,12 @@
 //! full here; whoever follows asks the members for its hash, before its revision is compacted away; whoever keeps the
 //! archive compares.
 
+use std::sync::Arc;
+
 use archive::name::{FullName, Name};
 use archive::{Anchor, LineageId};
 use etcd_data::Revision;
-use tokio::sync::watch;
+use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
 /// A full that was made of what the archive has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +34,14 @@ pub enum Stage {
 
 /// The full that was merged last, for all who have to do with it.
 #[derive(Debug, Clone, Default)]
-pub struct Merged(watch::Sender<Stage>);
+pub struct Merged {
+    stage: watch::Sender<Stage>,
+    /// Who makes one now.
+    turn: Arc<Mutex<()>>,
+}
+
+/// That it is one's own turn to merge, as long as this is kept.
+pub struct Turn(#[allow(dead_code, reason = "it ends when this is dropped")] OwnedMutexGuard<()>);
 
 impl MergedFull {
     /// The full that is called `name`; nothing if that is none.
@@ -43,14 +52,19 @@ impl MergedFull {
 }
 
 impl Merged {
+    /// Waits for one's own turn to merge: one at a time, for each reads and writes a whole full.
+    pub async fn turn(&self) -> Turn {
+        Turn(Arc::clone(&self.turn).lock_owned().await)
+    }
+
     /// Has members asked about `full`, and about none before it: what is restored begins with the newest.
     pub fn want(&self, full: MergedFull) {
-        self.0.send_replace(Stage::Wanted(full));
+        self.stage.send_replace(Stage::Wanted(full));
     }
 
     /// The full that members are yet to be asked about.
     pub fn wanted(&self) -> Option<MergedFull> {
-        match &*self.0.borrow() {
+        match &*self.stage.borrow() {
             Stage::Wanted(full) => Some(full.clone()),
             Stage::Settled | Stage::Answered(..) => None,
         }
@@ -58,7 +72,7 @@ impl Merged {
 
     /// Tells what they answered because of `full`. If another was merged meanwhile, that is still wanted.
     pub fn answer(&self, full: &MergedFull, anchors: Vec<Anchor>) {
-        self.0.send_if_modified(|stage| {
+        self.stage.send_if_modified(|stage| {
             let is_wanted = matches!(&*stage, Stage::Wanted(wanted) if wanted == full);
             if is_wanted {
                 *stage = Stage::Answered(full.clone(), anchors);
@@ -69,7 +83,7 @@ impl Merged {
 
     /// The full that they have answered about, and what.
     pub fn answered(&self) -> Option<(MergedFull, Vec<Anchor>)> {
-        match &*self.0.borrow() {
+        match &*self.stage.borrow() {
             Stage::Answered(full, anchors) => Some((full.clone(), anchors.clone())),
             Stage::Settled | Stage::Wanted(_) => None,
         }
@@ -77,7 +91,7 @@ impl Merged {
 
     /// Nothing more is to be done about `full`.
     pub fn settle(&self, full: &MergedFull) {
-        self.0.send_if_modified(|stage| {
+        self.stage.send_if_modified(|stage| {
             let is_it = matches!(&*stage, Stage::Answered(answered, _) if answered == full);
             if is_it {
                 *stage = Stage::Settled;
@@ -88,7 +102,7 @@ impl Merged {
 
     /// How far it is, whenever that changes.
     pub fn changes(&self) -> watch::Receiver<Stage> {
-        self.0.subscribe()
+        self.stage.subscribe()
     }
 }
 

@@ -30,6 +30,7 @@ mod compare;
 mod etcd_away;
 mod histories;
 mod merged;
+mod on_demand;
 mod scratch;
 mod sealing;
 mod set_back;
