@@ -9,7 +9,7 @@ use archive::Error;
 use archive::fence::{Candidate, Instance, Terms};
 use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
 use crate::care::Care;
 use crate::care::turns::{self, Turns};
@@ -81,6 +81,34 @@ pub struct Agent {
     stopper: Stopper,
     following: JoinSet<()>,
     beside: JoinSet<()>,
+}
+
+/// Why an agent does not do its work any more, though nobody stopped it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// The cluster is followed no longer.
+    NotFollowing {
+        /// Why.
+        why: String,
+    },
+    /// A part of it broke, which is our own mistake: without it, the rest would go on and nobody would know.
+    Defect {
+        /// What it said.
+        what: String,
+    },
+}
+
+impl Ended {
+    fn of_panic(error: JoinError) -> Self {
+        let what = error.try_into_panic().map_or_else(
+            |error| error.to_string(),
+            |panic| {
+                let said = panic.downcast_ref::<String>().map(String::as_str);
+                said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a part of it broke").to_owned()
+            },
+        );
+        Self::Defect { what }
+    }
 }
 
 /// Orders that wait.
@@ -191,14 +219,29 @@ impl Agent {
         }
     }
 
-    /// Waits until it follows no longer, though nobody stopped it: that does not pass by itself. Gives why.
-    pub async fn ended(&mut self) -> String {
-        while self.following.join_next().await.is_some() {}
+    /// Waits until it does not do its work any more, though nobody stopped it: that does not pass by itself.
+    pub async fn ended(&mut self) -> Ended {
+        loop {
+            tokio::select! {
+                followed = self.following.join_next() => return match followed {
+                    Some(Err(error)) => Ended::of_panic(error),
+                    Some(Ok(())) | None => self.followed_no_longer(),
+                },
+                // Whoever is done has been told to stop, or has nothing more to do.
+                Some(Err(error)) = self.beside.join_next() => return Ended::of_panic(error),
+            }
+        }
+    }
+
+    fn followed_no_longer(&self) -> Ended {
         let why = match &*self.pen.right().borrow() {
             Right::Untold { why } => Some(why.clone()),
             _ => self.standing.borrow().trouble.as_ref().map(|trouble| trouble.what.clone()),
         };
-        why.unwrap_or_else(|| "this is a defect".into())
+        match why {
+            Some(why) => Ended::NotFollowing { why },
+            None => Ended::Defect { what: "following has ended, and nothing was in its way".into() },
+        }
     }
 
     /// Stops: what was seen is sealed and delivered, if the store takes it in time, and the next agent need not wait.
@@ -207,5 +250,63 @@ impl Agent {
         while self.following.join_next().await.is_some() {}
         self.beside.shutdown().await;
         self.pen.lay_down().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::Duration;
+
+    use etcd_rpc::Access;
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::follow::etcd::Etcd;
+    use crate::home::Site;
+
+    /// Beside an etcd that nobody reaches.
+    async fn agent(folder: &Path) -> Agent {
+        let nobody = "http://127.0.0.1:1".parse().unwrap();
+        let live = Arc::new(Etcd::at(vec![nobody], Access::default()));
+        let site = Site::open_to_all(Arc::new(store::Memory::new()), folder);
+        let home = Home::find(site, Timestamp::now()).await.unwrap();
+        let settings = Settings {
+            name: "a".into(),
+            serves: None,
+            rhythm: Rhythm::default(),
+            schedule: Some(Schedule::default()),
+            others: Vec::new(),
+            terms: Terms::default(),
+            spool: folder.join("spool"),
+            replaces: false,
+            restoring: watch::Sender::default().subscribe(),
+            care: None,
+            prepared: watch::Sender::default().subscribe(),
+            certificates: Vec::new(),
+        };
+        Agent::begin(live, home, settings).unwrap()
+    }
+
+    #[tokio::test]
+    async fn an_agent_of_which_a_part_breaks_ends_and_tells_that_it_is_a_defect() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut agent = agent(folder.path()).await;
+        // One that is done is no matter.
+        agent.beside.spawn(async {});
+        agent.beside.spawn(async { panic!("page {} of nothing", 7) });
+        let ended = timeout(Duration::from_secs(60), agent.ended()).await.unwrap();
+        assert_eq!(ended, Ended::Defect { what: "page 7 of nothing".into() });
+        agent.stop().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn so_does_one_whose_following_breaks() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut agent = agent(folder.path()).await;
+        agent.following.spawn(async { panic!("no such revision") });
+        let ended = timeout(Duration::from_secs(60), agent.ended()).await.unwrap();
+        assert_eq!(ended, Ended::Defect { what: "no such revision".into() });
+        agent.stop().await.unwrap();
     }
 }

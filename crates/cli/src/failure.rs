@@ -20,6 +20,11 @@ pub enum Failure {
         /// What to do about it.
         hint: Option<String>,
     },
+    /// Something that we rely on does not hold: our own mistake.
+    Defect {
+        /// What.
+        message: String,
+    },
     /// Whoever read the output has gone away. Nothing is said.
     OutputClosed,
 }
@@ -52,6 +57,7 @@ impl Failure {
             Self::Said { message, causes, .. } => {
                 iter::once(message).chain(causes).cloned().collect::<Vec<_>>().join(": ")
             }
+            Self::Defect { message } => message.clone(),
             Self::OutputClosed => "whoever read the output has gone away".to_owned(),
         }
     }
@@ -71,7 +77,7 @@ impl Failure {
     pub fn hint(self, advice: impl Into<String>) -> Self {
         match self {
             Self::Said { kind, message, causes, .. } => Self::Said { kind, message, causes, hint: Some(advice.into()) },
-            closed => closed,
+            other => other,
         }
     }
 }

@@ -95,6 +95,8 @@ pub struct Cli {
 const EXIT_HELP: &str = "Exit codes: 0 success, 1 findings or differences, 2 usage, 3 missing, 4 corrupt, \
                          5 unsupported, 6 conflict, 7 unavailable, 8 denied.";
 
+const DEFECT: &str = "this is a defect in refloat; please report it, with the command and what it read";
+
 /// The definition of all arguments.
 pub fn command() -> clap::Command {
     Cli::command()
@@ -102,10 +104,7 @@ pub fn command() -> clap::Command {
 
 /// Runs the program.
 pub fn main() -> ExitCode {
-    panic::set_hook(Box::new(|panic| {
-        let hint = "this is a defect in refloat; please report it, with the command and what it read";
-        ui::complain(&panic.to_string(), &[], Some(hint));
-    }));
+    panic::set_hook(Box::new(|panic| ui::complain(&panic.to_string(), &[], Some(DEFECT))));
     panic::catch_unwind(run).unwrap_or(exit::ASSERTION.into())
 }
 
@@ -139,6 +138,11 @@ fn run() -> ExitCode {
 fn end(ui: &mut Ui, failure: Failure) -> ExitCode {
     match failure {
         Failure::OutputClosed => ui.exit_so_far.into(),
+        Failure::Defect { message } => {
+            let _ = ui.finish();
+            ui::complain(&message, &[], Some(DEFECT));
+            exit::ASSERTION.into()
+        }
         Failure::Said { kind, message, causes, hint } => {
             let _ = ui.finish();
             ui::complain(&message, &causes, hint.as_deref());

@@ -276,7 +276,7 @@ mod tests {
     fn said(failure: &Failure) -> String {
         match failure {
             Failure::Said { message, hint, .. } => format!("{message} / {}", hint.as_deref().unwrap_or_default()),
-            Failure::OutputClosed => String::new(),
+            _ => String::new(),
         }
     }
 

@@ -7,7 +7,7 @@ use super::*;
 fn hint(what: &str, action: &str, fault: &Fault) -> String {
     match fault_failure(what, action, fault) {
         Failure::Said { hint, .. } => hint.unwrap_or_default(),
-        Failure::OutputClosed => String::new(),
+        _ => String::new(),
     }
 }
 
@@ -33,7 +33,7 @@ fn what_is_to_be_allowed_is_what_was_tried() {
 fn kind_told(failure: &Failure) -> Option<Kind> {
     match failure {
         Failure::Said { kind, .. } => Some(*kind),
-        Failure::OutputClosed => None,
+        _ => None,
     }
 }
 

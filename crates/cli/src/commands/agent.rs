@@ -14,7 +14,7 @@ use ::agent::http::looks::{self, Looks};
 use ::agent::http::published::Prepare;
 use ::agent::http::{Forward, HttpError, Limits, Listener, Routes, page, published, serve};
 use ::agent::member::Prepared;
-use ::agent::run::{Agent, Settings};
+use ::agent::run::{Agent, Ended, Settings};
 use ::agent::schedule;
 use ::agent::upkeep::{Drilling, Schedule, keeping};
 use archive::fence::Terms;
@@ -179,7 +179,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
         let serving = serve(listener, tls, &guard, Limits::default(), routes, stop_signal()?);
         tokio::select! {
             served = serving => served.map_err(|error| Failure::because(Kind::Unavailable, "cannot serve", &error))?,
-            why = agent.ended() => return Err(no_longer(&why)),
+            ended = agent.ended() => return Err(no_longer(ended)),
         }
         agent.stop().await.map_err(|error| Failure::because(error.kind(), "stopping", &error))?;
         Ok(Exit::Success)
@@ -210,9 +210,14 @@ pub fn begin(live: Arc<Etcd>, home: Home, settings: Settings) -> Result<Agent, F
     })
 }
 
-/// Following has ended by itself.
-pub fn no_longer(why: &str) -> Failure {
-    Failure::new(Kind::Unavailable, format!("the cluster is followed no longer: {why}"))
+/// It has ended by itself.
+pub fn no_longer(ended: Ended) -> Failure {
+    match ended {
+        Ended::NotFollowing { why } => {
+            Failure::new(Kind::Unavailable, format!("the cluster is followed no longer: {why}"))
+        }
+        Ended::Defect { what } => Failure::Defect { message: format!("a part of the agent broke: {what}") },
+    }
 }
 
 /// What an agent serves.

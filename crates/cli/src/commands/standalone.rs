@@ -162,7 +162,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
         let served = tokio::select! {
             served = serving => served.map_err(|error| Failure::because(Kind::Unavailable, "cannot serve", &error)),
             ended = &mut tending => Err(tend_failure(ended)),
-            why = agent.ended() => Err(no_longer(&why)),
+            ended = agent.ended() => Err(no_longer(ended)),
         };
         // What etcd has is sealed first.
         let stopped = agent.stop().await;

@@ -20,7 +20,7 @@ fn given_in(environment: &Environment, args: &[&str], text: &str) -> Result<Give
         Failure::Said { message, hint, .. } => {
             format!("{message} ({})", hint.unwrap_or_default()).replace(path.to_str().unwrap(), "FILE")
         }
-        Failure::OutputClosed => String::new(),
+        _ => String::new(),
     };
     let given = given.map_err(shown)?;
     match Cli::try_parse_from(&given.args) {
