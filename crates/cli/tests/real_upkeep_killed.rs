@@ -1,6 +1,8 @@
 //! An agent that is killed while it merges, proves and prunes, over and over: everything that was sealed is there, in one
 //! history without a hole, and is what the cluster had.
 //!
+//! The agent is this program once more, with a schedule of its own: by its clock, days are over in seconds.
+//!
 //! `SEED` says which moments are drawn.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
@@ -9,18 +11,34 @@
 mod running;
 
 use std::collections::BTreeSet;
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
+use agent::follow::Rhythm;
+use agent::home::{Home, Site};
+use agent::http::{Forward, Guard, Limits, Tls, serve};
+use agent::run::{Agent, Settings};
+use agent::sidecar::NoMember;
+use agent::upkeep::Schedule;
+use archive::fence::Terms;
+use archive::merge_plan::MergePolicy;
+use archive::retention::Policy;
+use cli::commands::agent::{listen, routes};
+use cli::runtime::{runtime, stop_signal};
+use etcd_rpc::Access;
+use jiff::{SignedDuration, Timestamp};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use running::{Running, succeed};
 use serde_json::Value;
 use testkit::{Client, Etcd, Member, Port, Version};
+use tokio::sync::watch;
 
 /// How often it is killed.
 const KILLED: usize = 15;
@@ -92,10 +110,11 @@ struct World {
 
 impl World {
     fn agent(&self) -> Running {
-        let (url, spool) = (self.etcd.client_url(), self.beside.join("spool"));
-        let args = ["agent", text(&self.archive), "--endpoints", &url, "--name", "a", "--spool", text(&spool)];
-        let pace = ["--seal-after", "100ms", "--anchor-every", "2s", "--takeover", "2s", "--hasty-upkeep"];
-        Running::start(&[&args[..], &pace].concat(), Port::reserve().address(), &self.beside.join("log"))
+        let (url, page) = (self.etcd.client_url(), Port::reserve().address());
+        let told = [text(&self.archive), text(&self.beside), &url, &page.to_string()].join(" ");
+        let mut command = Command::new(env::current_exe().unwrap());
+        command.args(["--exact", THIS, "--nocapture"]).env(FOLLOWING, told);
+        Running::spawn(&mut command, page, &self.beside.join("log"))
     }
 
     /// Kills `agent` at the moment `when`, and a little later.
@@ -182,8 +201,76 @@ fn is_in_the_making(path: &Path) -> bool {
     is_hidden(path) && (is_delta || name.contains("%2Ffull%2F"))
 }
 
+/// Set in the process that is the agent: the folders of the archive and of what is beside it, etcd, and where its page is.
+const FOLLOWING: &str = "REFLOAT_TEST_FOLLOWING";
+const THIS: &str = "an_agent_that_is_killed_while_it_merges_and_prunes_loses_nothing";
+
+/// Merges, checks and deletes what is seconds old, all the time.
+fn in_haste() -> Schedule {
+    let often = Duration::from_secs(1);
+    let usual = Schedule::default();
+    let merging = MergePolicy {
+        windows: [1, 2, 4].map(SignedDuration::from_secs).to_vec(),
+        full_window: Some(SignedDuration::from_secs(8)),
+        settle: SignedDuration::ZERO,
+        lineage: None,
+    };
+    Schedule {
+        merging,
+        merge_every: often,
+        verify_every: often,
+        reread_every: often,
+        compare_every: often,
+        retention: Policy { merged_grace: SignedDuration::ZERO, ..usual.retention },
+        prune_every: Some(often),
+        ..usual
+    }
+}
+
+/// Follows until it is told to stop.
+fn follow(told: &str) {
+    let [archive, beside, url, page] = told.split(' ').collect::<Vec<_>>()[..] else { panic!("{told}") };
+    let listener = listen(page.parse().unwrap()).unwrap();
+    runtime().unwrap().block_on(async {
+        let spools = Path::new(beside).join("spool");
+        let store = Arc::new(store::Folder::at(Path::new(archive)).unwrap());
+        let site = Site::open_to_all(store, Path::new(beside));
+        let home = Home::find_or_recall(site, &spools, Timestamp::now()).await.unwrap();
+        let live = agent::follow::etcd::Etcd::at(vec![url.parse().unwrap()], Access::default());
+        let settings = Settings {
+            name: "a".into(),
+            serves: None,
+            rhythm: Rhythm {
+                seal_after: Duration::from_millis(100),
+                anchor_every: Some(Duration::from_secs(2)),
+                ..Rhythm::default()
+            },
+            schedule: Some(in_haste()),
+            others: Vec::new(),
+            terms: Terms::lasting(Duration::from_secs(2)),
+            spool: home.spool(&spools),
+            replaces: false,
+            restoring: watch::Sender::default().subscribe(),
+            care: None,
+            prepared: watch::Sender::default().subscribe(),
+            certificates: Vec::new(),
+        };
+        let mut agent = Agent::begin(Arc::new(live), home, settings).unwrap();
+        let routes = routes(&agent, Arc::new(NoMember), None, Forward::new(None, None).unwrap());
+        let stopped = stop_signal().unwrap();
+        tokio::select! {
+            served = serve(listener, None::<Tls>, &Guard::default(), Limits::default(), routes, stopped) => served.unwrap(),
+            ended = agent.ended() => panic!("{ended:?}"),
+        }
+        agent.stop().await.unwrap();
+    });
+}
+
 #[test]
 fn an_agent_that_is_killed_while_it_merges_and_prunes_loses_nothing() {
+    if let Ok(told) = env::var(FOLLOWING) {
+        return follow(&told);
+    }
     let seed = std::env::var("SEED").map_or_else(|_| rand::random(), |seed| seed.parse().unwrap());
     println!("SEED={seed}");
     let mut random = StdRng::seed_from_u64(seed);

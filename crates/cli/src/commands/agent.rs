@@ -18,7 +18,6 @@ use ::agent::run::{Agent, Ended, Settings};
 use ::agent::schedule;
 use ::agent::upkeep::{Drilling, Schedule, keeping};
 use archive::fence::Terms;
-use archive::merge_plan::MergePolicy;
 use archive::retention::Policy;
 use etcd_data::Kind;
 use jiff::SignedDuration;
@@ -114,12 +113,9 @@ pub struct FollowArgs {
     /// Delete nothing, however old
     #[arg(long, conflicts_with_all = ["window", "daily"])]
     keep_all: bool,
-    /// Leave merging, checking and deleting to somebody else, as whoever measures what following alone costs
-    #[arg(long, hide = true)]
+    /// Follow, and nothing else: leave merging, checking and deleting to somebody who runs `refloat merge`, `verify` and `prune`
+    #[arg(long, conflicts_with_all = ["window", "daily", "keep_all", "drill_at", "also"])]
     no_upkeep: bool,
-    /// Merge, check and delete what is seconds old, all the time, as whoever tests what an agent leaves that dies at it
-    #[arg(long, hide = true, conflicts_with = "no_upkeep")]
-    hasty_upkeep: bool,
     /// When the newest point is brought up in an etcd of its own and compared: as cron has it, `@daily`, or `@every 12h`;
     /// never if not given
     #[arg(long, value_name = "SCHEDULE")]
@@ -263,28 +259,6 @@ impl FollowArgs {
             let etcd = ::agent::drill::Etcd::find(self.drill_etcd.as_deref(), launcher());
             Ok::<_, Failure>(Drilling { at, etcd: etcd.map_err(|error| etcd_failure("--drill-etcd", &error))? })
         });
-        let schedule = Schedule { retention, drilling: drilling.transpose()?, ..Schedule::default() };
-        Ok(Some(if self.hasty_upkeep { in_haste(schedule) } else { schedule }))
-    }
-}
-
-/// The same, as if days were over in seconds.
-fn in_haste(schedule: Schedule) -> Schedule {
-    let often = Duration::from_secs(1);
-    let merging = MergePolicy {
-        windows: [1, 2, 4].map(SignedDuration::from_secs).to_vec(),
-        full_window: Some(SignedDuration::from_secs(8)),
-        settle: SignedDuration::ZERO,
-        lineage: None,
-    };
-    Schedule {
-        merging,
-        merge_every: often,
-        verify_every: often,
-        reread_every: often,
-        compare_every: often,
-        retention: Policy { merged_grace: SignedDuration::ZERO, ..schedule.retention },
-        prune_every: Some(often),
-        ..schedule
+        Ok(Some(Schedule { retention, drilling: drilling.transpose()?, ..Schedule::default() }))
     }
 }
