@@ -13,7 +13,7 @@ use std::time::Duration;
 use archive::about::ClusterNote;
 use archive::archive::{Archive, Which};
 use archive::catalogue::PickError;
-use archive::encryption::{KeyError, Keyring, Recipient, WritingKey};
+use archive::encryption::{KeyError, Keyring, Recipient};
 use archive::error::in_one_line;
 use archive::fence::FenceError;
 use archive::founding::{cluster_at, found_cluster};
@@ -33,6 +33,7 @@ use tokio::time::timeout;
 use crate::follow::spool::Spool;
 use memory::Memory;
 use recalling::{Recalled, Recalling};
+use writing_key::Known;
 
 /// Where an archive is, and how it is read and written there.
 #[derive(Clone)]
@@ -63,8 +64,8 @@ pub struct Home {
     /// What the store is asked.
     pub asked: Arc<Counting>,
     recipients: Arc<[Recipient]>,
-    /// What new objects are encrypted with, once that was found out.
-    archive_key: Arc<Mutex<Option<Option<WritingKey>>>>,
+    /// What new objects are encrypted with.
+    archive_key: Arc<Mutex<Known>>,
     /// The headers of what was there when it was opened before.
     remembered: Arc<Remembered>,
     /// What was read of it by whoever has not begun yet.
@@ -224,20 +225,24 @@ impl Home {
     /// `before`: with the same key, if that can be opened and is for just those who are named; in the open, if that is, and
     /// nobody is named. Nothing if that does not show.
     pub(crate) async fn going_on_after(&self, before: &Header, spool: &Spool) -> Option<Self> {
-        if self.known_key().is_some() {
+        if !matches!(*self.known_key(), Known::NotYet) {
             return Some(self.clone());
         }
-        let archive_key = match &before.encryption {
-            None if self.recipients.is_empty() => None,
+        let known = match &before.encryption {
+            None if self.recipients.is_empty() => Known::InTheOpen,
             None => return None,
-            Some(encryption) => Some(self.key_kept_in(spool, encryption.archive_key).await?),
+            Some(encryption) => Known::With(self.key_kept_in(spool, encryption.archive_key).await?),
         };
-        Some(Self { archive_key: Arc::new(Mutex::new(Some(archive_key))), ..self.clone() })
+        Some(Self { archive_key: Arc::new(Mutex::new(known)), ..self.clone() })
     }
 
     /// How its objects are written at `now`.
     pub fn writing(&self, now: Timestamp) -> Result<Writing<'_>, KeyError> {
-        let archive_key = self.known_key().clone().ok_or(KeyError::NotYet)?;
+        let archive_key = match self.known_key().clone() {
+            Known::NotYet => return Err(KeyError::NotYet),
+            Known::InTheOpen => None,
+            Known::With(key) => Some(key),
+        };
         Ok(Writing { now, scratch: &self.scratch, archive_key })
     }
 }

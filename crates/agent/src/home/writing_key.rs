@@ -16,18 +16,33 @@ use crate::home::Home;
 use crate::pen::Right;
 use crate::stop::Stop;
 
+/// What new objects are encrypted with.
+#[derive(Debug, Clone, Default)]
+pub(super) enum Known {
+    /// That has not been found out, so nothing is written.
+    #[default]
+    NotYet,
+    /// Nothing: who can read the store can read them.
+    InTheOpen,
+    /// This key.
+    With(WritingKey),
+}
+
 /// How long it takes until somebody who was taken away is written for no more.
 const LOOK_EVERY: Duration = Duration::from_secs(15);
 
 impl Home {
     /// Finds out what new objects are encrypted with, if they are to be.
     pub async fn be_ready_to_write(&self, now: Timestamp) -> Result<(), Error> {
-        if self.known_key().is_some() {
+        if !matches!(*self.known_key(), Known::NotYet) {
             return Ok(());
         }
-        let key = self.find_key(now).await?;
+        let found = self.find_key(now).await?.map_or(Known::InTheOpen, Known::With);
+        let mut known = self.known_key();
         // Whoever was faster has one that is as good.
-        self.known_key().get_or_insert(key);
+        if matches!(*known, Known::NotYet) {
+            *known = found;
+        }
         Ok(())
     }
 
@@ -35,7 +50,7 @@ impl Home {
     /// no other can be had, it is gone on with, and that is an error: whoever was taken away may read a little longer,
     /// but no change is lost.
     pub async fn look_at_key_again(&self, now: Timestamp) -> Result<(), Error> {
-        let Some(Some(current)) = self.known_key().clone() else { return Ok(()) };
+        let Known::With(current) = self.known_key().clone() else { return Ok(()) };
         let found = self.lockboxes(&self.folder()).read(current.key.id()).await?;
         let next = match found {
             Some((lockbox, _)) if lockbox.superseded.is_none() => {
@@ -50,7 +65,7 @@ impl Home {
                 next
             }
         };
-        *self.known_key() = Some(Some(next));
+        *self.known_key() = Known::With(next);
         Ok(())
     }
 
@@ -78,7 +93,7 @@ impl Home {
 
     /// Those whom new objects are to be encrypted for, and are not, because a person took them away.
     pub fn left_out(&self) -> Vec<String> {
-        let Some(Some(current)) = self.known_key().clone() else { return Vec::new() };
+        let Known::With(current) = self.known_key().clone() else { return Vec::new() };
         self.recipients.iter().map(Recipient::name).filter(|name| !current.recipients.contains(name)).collect()
     }
 
@@ -118,7 +133,7 @@ impl Home {
         Lockboxes { store: &*self.store, folder, cluster: &self.cluster, keyring: &self.keyring }
     }
 
-    pub(super) fn known_key(&self) -> MutexGuard<'_, Option<Option<WritingKey>>> {
+    pub(super) fn known_key(&self) -> MutexGuard<'_, Known> {
         self.archive_key.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
