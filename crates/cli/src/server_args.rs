@@ -36,6 +36,11 @@ impl TlsArgs {
         self.server_cert.clone()
     }
 
+    /// Whether whoever asks can show a certificate.
+    pub fn asks_for_certificates(&self) -> bool {
+        self.client_ca.is_some()
+    }
+
     /// What it is served with, if it is.
     pub fn tls(&self) -> Result<Option<Tls>, Failure> {
         let (Some(certificate), Some(key)) = (self.server_cert.clone(), self.server_key.clone()) else {

@@ -166,6 +166,35 @@ fn certificates_and_a_token_that_are_replaced_are_used_by_an_agent_that_runs() {
     assert!(agent.stop().success());
 }
 
+/// Where a certificate can be shown, nobody on this machine changes anything without one, as with a token.
+#[test]
+fn the_page_of_standalone_is_served_over_tls_too_and_its_certificate_is_read_again() {
+    let desk = Desk::new();
+    let [dir, cert, key, ca] = ["dir", "server.crt", "server.key", "clients.pem"].map(|name| desk.path(name));
+    let url = desk.etcd.client_url();
+    let args = ["standalone", "--dir", text(&dir), "--endpoints", &url];
+    let tls = ["--server-cert", text(&cert), "--server-key", text(&key), "--client-ca", text(&ca)];
+    let mut standalone = Running::start(&[&args[..], &tls].concat(), desk.page.address(), &desk.path("log"));
+    let known = desk.clients.sign(&["known"]);
+    let deadline = Instant::now() + LONG;
+    while desk.asked(somebody(&desk.servers, Some(&known)), CHANGING, None) != Some(200) {
+        standalone.require_alive("it follows");
+        assert!(Instant::now() < deadline, "it does not follow:\n{}", standalone.said());
+        sleep(Duration::from_millis(20));
+    }
+    assert!(standalone.said().contains(&format!("page      https://{}", desk.page.address())), "{}", standalone.said());
+    assert_eq!(desk.asked(somebody(&desk.servers, None), ("GET", "/"), None), Some(200));
+    assert_eq!(desk.asked(somebody(&desk.servers, None), READING, None), Some(200));
+    assert_eq!(desk.asked(somebody(&desk.servers, None), CHANGING, None), Some(401));
+    assert!(!desk.said_plainly("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").starts_with(b"HTTP/1.1 200"));
+
+    let servers = Authority::new("new servers");
+    servers.sign(&["127.0.0.1"]).write(desk.folder.path(), "server");
+    assert_eq!(desk.asked(somebody(&desk.servers, None), READING, None), None, "the former is not shown");
+    assert_eq!(desk.asked(somebody(&servers, None), READING, None), Some(200));
+    assert!(standalone.stop().success());
+}
+
 #[test]
 fn wrap_asks_its_agent_over_tls_and_believes_no_stranger() {
     let place = Place::new();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use ::agent::follow::etcd::Etcd;
 use ::agent::home::Home;
 use ::agent::http::looks::restorer::Restorer;
-use ::agent::http::{Forward, Guard, Limits, Tls, serve};
+use ::agent::http::{Forward, Guard, Limits, serve};
 use ::agent::run::{Agent, Settings};
 use ::agent::sidecar::NoMember;
 use ::agent::standalone::bring_back::Bringing;
@@ -37,7 +37,7 @@ use crate::failure::Failure;
 use crate::home_args::HomeArgs;
 use crate::logs::LogArgs;
 use crate::runtime::{holder, runtime, stop_signal};
-use crate::server_args::{GuardArgs, address};
+use crate::server_args::{GuardArgs, TlsArgs, address};
 use crate::settings_file::SettingsArgs;
 use crate::source::{Location, parser};
 use crate::ui::Ui;
@@ -74,6 +74,8 @@ pub struct Args {
     #[command(flatten)]
     guard: GuardArgs,
     #[command(flatten)]
+    tls: TlsArgs,
+    #[command(flatten)]
     follow: FollowArgs,
     #[command(flatten)]
     home: HomeArgs,
@@ -94,7 +96,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     // What would stop it later is refused before anything is touched.
     let listener = listen(args.listen)?;
     let page = listener.address().unwrap_or(args.listen);
-    let (endpoints, access, guard) = (args.endpoints()?, args.access()?, args.guard()?);
+    let (endpoints, access, guard, tls) = (args.endpoints()?, args.access()?, args.guard()?, args.tls.tls()?);
     let schedule = args.follow.schedule()?;
     let runs_etcd = args.endpoints.is_empty();
     let program = runs_etcd.then(|| args.program()).transpose()?;
@@ -122,6 +124,8 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
             false => require_own_archive(Arc::clone(&live) as _, &home, args.home.replaces).await?,
         }
         let (restoring, told) = watch::channel(None);
+        let shown = access.tls.iter().filter_map(|tls| tls.certificate.clone());
+        let shown: Vec<PathBuf> = shown.collect();
         let settings = Settings {
             name: holder("standalone"),
             serves: None,
@@ -132,7 +136,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
             spool: home.spool(&spools),
             replaces: args.home.replaces,
             restoring: told,
-            certificates: access.tls.iter().filter_map(|tls| tls.certificate.clone()).collect(),
+            certificates: shown.into_iter().chain(args.tls.certificate()).collect(),
             care: Some(args.care.care(endpoints, access, BTreeMap::new())),
             prepared: watch::Sender::default().subscribe(),
         };
@@ -155,10 +159,11 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
             let (home, standing) = (agent.home.clone(), agent.standing.clone());
             Arc::new(Bringing { home, here, orders, standing, told: Arc::new(restoring) }) as Arc<dyn Restorer>
         });
-        args.say(ui, &dir, &agent, page)?;
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        args.say(ui, &dir, &agent, &format!("{scheme}://{page}"))?;
         let forward = Forward::new(None, None).map_err(|error| Failure::of(error.kind(), &error))?;
         let routes = routes(&agent, Arc::new(NoMember), restorer, forward);
-        let serving = serve(listener, None::<Tls>, &guard, Limits::default(), routes, stop_signal()?);
+        let serving = serve(listener, tls, &guard, Limits::default(), routes, stop_signal()?);
         let served = tokio::select! {
             served = serving => served.map_err(|error| Failure::because(Kind::Unavailable, "cannot serve", &error)),
             ended = &mut tending => Err(tend_failure(ended)),
@@ -242,10 +247,11 @@ impl Args {
     }
 
     /// Changing calls are open where only this machine can ask, and not even a page of somebody else in its browser, unless a
-    /// token is to be shown.
+    /// token or a certificate is to be shown.
     fn guard(&self) -> Result<Guard, Failure> {
         let given = self.guard.guard()?;
-        let are_open = given.token.is_none() && self.listen.ip().is_loopback();
+        let asks_nothing = given.token.is_none() && !self.tls.asks_for_certificates();
+        let are_open = asks_nothing && self.listen.ip().is_loopback();
         Ok(Guard { changes_are_open: given.changes_are_open || are_open, ..given })
     }
 
@@ -284,13 +290,13 @@ impl Args {
         Tended { program, launcher: launcher(), client_url: self.client_url(), setup, log: dir.join("etcd.log") }
     }
 
-    fn say(&self, ui: &mut Ui, dir: &Path, agent: &Agent, page: SocketAddr) -> Result<(), Failure> {
+    fn say(&self, ui: &mut Ui, dir: &Path, agent: &Agent, page: &str) -> Result<(), Failure> {
         let endpoints: Vec<String> = self.endpoints()?.iter().map(ToString::to_string).collect();
         let endpoints = endpoints.join(",");
         let place = agent.home.store.place();
         ui.line(format!("etcd      {endpoints}"))?;
         ui.line(format!("archive   {place}"))?;
-        ui.line(format!("page      http://{page}"))?;
+        ui.line(format!("page      {page}"))?;
         let archive = place.strip_prefix("file://").unwrap_or(place);
         ui.line(format!(
             "\nEvery change is in the archive within {} s. Try, in another terminal:\n\n  etcdctl --endpoints={endpoints} put \
