@@ -27,10 +27,10 @@ build:
 
 # An etcd of this machine's own, or else one that is fetched once.
 run: build
-	@etcd=$$(command -v etcd || true); \
+	@set -e; etcd=$$(command -v etcd || true); \
 	if [ -z "$$etcd" ]; then \
-	  cargo run --locked --package xtask -- servers etcd-3.5 && \
-	  etcd=$$(echo $(REFLOAT_CACHE)/servers/etcd-3.5*/etcd); \
+	  cargo run --locked --package xtask -- servers etcd-3.5; \
+	  etcd=$$(ls -d $(REFLOAT_CACHE)/servers/etcd-3.5*/etcd | sort -V | tail -n 1); \
 	fi; \
 	exec $(CARGO_TARGET_DIR)/release/refloat standalone --etcd "$$etcd"
 

@@ -31,7 +31,9 @@ fn the_five_minutes_lead_where_they_say() {
     for address in [walk.ports.client.url(), walk.archive().display().to_string(), walk.page.url()] {
         assert!(said.contains(&address), "{address} is not told:\n{said}");
     }
-    walk.types("PATH=$PATH:~/.cache/refloat/target/release:$(echo ~/.cache/refloat/servers/etcd-3.5*)");
+    walk.types(
+        "PATH=$PATH:~/.cache/refloat/target/release:$(ls -d ~/.cache/refloat/servers/etcd-3.5* | sort -V | tail -n 1)",
+    );
     walk.types("cd ~/.local/share/refloat");
 
     walk.types("etcdctl put /greeting hello");
