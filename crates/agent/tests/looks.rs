@@ -59,14 +59,19 @@ impl Restorer for Remembering {
 }
 
 async fn asked() -> Asked {
+    let ordered = Arc::default();
+    Asked { ordered: Arc::clone(&ordered), ..asked_of(Some(Arc::new(Remembering(ordered)))).await }
+}
+
+async fn asked_of(restorer: Option<Arc<dyn Restorer>>) -> Asked {
     let handle = tokio::runtime::Handle::current();
     let now = "2026-11-21T12:00:00Z".parse().unwrap();
     let world = tokio::task::spawn_blocking(move || World::new(handle, now)).await.unwrap();
     let agent = Agent { name: "agent-0".into(), version: "0.1.0".into(), began: now };
     let (status, watched) = watch::channel(Arc::new(Status::beginning(agent, Cluster::default())));
-    let ordered = Arc::default();
-    let looks = Looks::new(watched, world.shelf(), Some(Arc::new(Remembering(Arc::clone(&ordered)))));
-    Asked { world, router: reading(Arc::clone(&looks)).merge(changing(looks)), status, ordered }
+    let looks = Looks::new(watched, world.shelf(), restorer);
+    let router = reading(Arc::clone(&looks)).merge(changing(looks));
+    Asked { world, router, status, ordered: Arc::default() }
 }
 
 impl Asked {
@@ -212,6 +217,15 @@ async fn only_the_plan_that_was_shown_is_carried_out() {
     assert_eq!((status, problem.kind), (StatusCode::NOT_IMPLEMENTED, Kind::Unsupported));
     let form = Request::post("/api/v1/restore").body(serde_json::to_vec(&order).unwrap().into()).unwrap();
     assert_eq!(asked.send(form).await.0, StatusCode::BAD_REQUEST, "a form of another page is no order");
+}
+
+#[tokio::test]
+async fn who_follows_an_etcd_of_others_tells_why_it_restores_nothing_and_what_does() {
+    let asked = asked_of(None).await;
+    let (_, plan): (_, Plan) = asked.post("/api/v1/restore/plan", &wish("999")).await;
+    let why = plan.why_not_here.unwrap();
+    assert!(plan.here.is_none() && why.contains("etcd has to be stopped") && why.contains("--replace"), "{why}");
+    assert!(plan.command.starts_with("refloat restore "), "{}", plan.command);
 }
 
 #[tokio::test(flavor = "multi_thread")]

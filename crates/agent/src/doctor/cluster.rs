@@ -29,6 +29,7 @@ pub(super) fn judge(seen: &Seen) -> Vec<Finding> {
     findings.extend(of_members(cluster));
     findings.push(of_leader(cluster));
     findings.extend(of_versions(cluster));
+    findings.extend(of_users(seen, cluster));
     findings.extend(of_alarms(seen, cluster));
     findings
 }
@@ -125,6 +126,18 @@ fn of_versions(cluster: &ClusterSeen) -> Vec<Finding> {
     findings
 }
 
+/// A user is given, so etcd most likely asks for one.
+fn of_users(seen: &Seen, cluster: &ClusterSeen) -> Option<Finding> {
+    let versions = cluster.members.iter().filter_map(|member| Some(member.status.as_ref().ok()?.version.as_str()));
+    let untold =
+        versions.filter(|version| parsed(version).is_some_and(|(major, minor, _)| (major, minor) < (3, 5))).min()?;
+    seen.user.as_ref()?;
+    Some(Check::of("users").advice(
+        format!("etcd {untold} does not tell when users or roles change: the archive has those of the last full that came from etcd"),
+        "upgrade to 3.5 or later; until then, note down what changes, and look through users after a restore",
+    ))
+}
+
 fn parsed(version: &str) -> Option<(u32, u32, u32)> {
     let mut parts = version.split(['.', '-', '+']).map(|part| part.parse().ok());
     Some((parts.next()??, parts.next()??, parts.next()??))
@@ -213,6 +226,20 @@ mod tests {
             let found = judged(1, |_, cluster| cluster.members[0].status.as_mut().unwrap().version = version.into());
             assert!(found.iter().any(|one| one == expected), "{expected} is not in {found:?}");
         }
+    }
+
+    #[test]
+    fn whose_users_may_change_untold_is_advised() {
+        let judged = |version: &str, user: Option<&str>| {
+            judged(3, |seen, cluster| {
+                seen.user = user.map(Into::into);
+                cluster.members[1].status.as_mut().unwrap().version = version.into();
+            })
+        };
+        let advice = "users advice".to_owned();
+        assert!(judged("3.4.23", Some("root")).contains(&advice));
+        assert!(!judged("3.4.23", None).contains(&advice), "nobody is asked for");
+        assert!(!judged("3.5.0", Some("root")).contains(&advice));
     }
 
     #[test]

@@ -143,10 +143,14 @@ async fn planned(looks: &Looks, wish: Wish) -> Result<Plan, Problem> {
     let read = looks.read(move |open| plan::read(open, &wish, &status)).await?;
     let here = match &looks.restorer {
         Some(restorer) => restorer.here(&read.wish, &read.read).await,
-        None => Err("this agent looks after no data directory".into()),
+        None => Err(NOT_ITS_ETCD.into()),
     };
     Ok(read.with(here))
 }
+
+/// Why whoever follows an etcd that others have started does not restore it.
+const NOT_ITS_ETCD: &str = "etcd has to be stopped for that, and this agent has not started it; where it is stopped, the command \
+                            for another machine does it too, with --replace";
 
 /// What is done is what was shown: a plan that has become another one is not carried out.
 async fn carry_out(looks: &Looks, order: Order) -> Result<Restoring, Problem> {
