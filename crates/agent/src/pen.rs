@@ -78,6 +78,8 @@ struct Wanted {
 const PAUSE: Duration = Duration::from_secs(1);
 /// How long a claim that cannot be read is left alone.
 const LONG_PAUSE: Duration = Duration::from_secs(15);
+/// How often somebody else's claim is looked at before it ends, if it lasts for minutes. Others are looked at after each pause.
+const LOOKS: u32 = 60;
 
 impl Pen {
     /// Asks for it as long as it is `wanted`, or needed ([`Self::needed`]). Whom `earlier` tells of is not waited for.
@@ -167,7 +169,11 @@ async fn hold(
             match end {
                 Ok(()) => {}
                 Err(Error::Fence(FenceError::Held { holder, .. })) => {
+                    let pause = (holder.lasts() / LOOKS).saturating_sub(PAUSE).min(LONG_PAUSE);
                     tell(&told, theirs(*holder));
+                    if is_stopped_within(pause, &mut stop).await {
+                        return gate.release().await;
+                    }
                 }
                 Err(Error::Fence(lost)) => break Some(lost),
                 Err(error) => {

@@ -33,6 +33,8 @@ pub struct Catalogue {
     pub signs: Vec<Aside<Name>>,
     /// What is told beside fulls, by the key of the full.
     pub notes: Vec<Aside<Key>>,
+    /// Claims, by their numbers, where the place lets none be replaced.
+    pub claims: Vec<Aside<u64>>,
     /// What was proven.
     pub proofs: Vec<Aside<ProofName>>,
     /// What goes where an entry goes, in an archive of another system.
@@ -157,6 +159,7 @@ impl Catalogue {
             histories: Vec::new(),
             signs: Vec::new(),
             notes: Vec::new(),
+            claims: Vec::new(),
             proofs: Vec::new(),
             companions: Vec::new(),
             leftovers: Vec::new(),
@@ -175,6 +178,7 @@ impl Catalogue {
         }
         match name {
             Name::Writer => {}
+            Name::Claim(number) => self.claims.push(aside(info, number)),
             Name::Cluster | Name::Lockbox(_) => self.signs.push(aside(info, name)),
             Name::Lineage(lineage) => {
                 self.history_of(lineage.clone()).is_described = true;

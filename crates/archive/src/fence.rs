@@ -1,11 +1,13 @@
 //! Who may write, and whose objects count.
 //!
-//! A lineage has one writer. Who it is stands in `writer.json`, which is only ever changed by a conditional put:
+//! A lineage has one writer. Who it is stands in `writer.json`, which is only ever changed by a conditional put; or, where the place
+//! lets nothing be replaced, in the last of the claims that are created in `writer/`:
 //!
 //! - [`Claim`]: what stands there. It is good for a while and renewed well before.
 //! - [`Fence`]: the decisions, pure: when to look, when to put what, when to wait, when to stop. Time comes in as
 //!   [`Tick`]s, so that thousands of histories can be tried without waiting.
 //! - [`Permit`]: what the holder shows whoever writes for it. It ends earlier than anybody else may take over.
+//! - `claims`: where claims stand, and how one takes the place of another.
 //! - [`Gate`]: carries the decisions out on a store.
 //! - [`Reigns`]: the rule for readers, which needs no clock and holds whatever a paused writer does.
 //!
@@ -18,6 +20,7 @@
 //! repeated under the same name until it is known, before anything else is written.
 
 mod claim;
+pub(crate) mod claims;
 mod gate;
 mod permit;
 mod reign;
@@ -50,6 +53,11 @@ pub struct Terms {
     /// After how long it is renewed.
     pub renew_after: Duration,
 }
+
+/// How much longer claims last where none can be replaced, and so every renewal is an object that stays.
+const LONGER: u32 = 75;
+/// How long they last there at the least, unless everything is to go faster.
+const LONG: Duration = Duration::from_secs(600);
 
 /// Who wants to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,7 +120,7 @@ pub enum FenceError {
         /// Who.
         by: Box<Claim>,
     },
-    /// `writer.json` was deleted while we had it.
+    /// The claim was deleted while we had it.
     #[error("writer.json is gone, though nobody may delete it")]
     Deleted,
     /// The archive is another cluster's.
@@ -150,6 +158,8 @@ pub enum FenceError {
 pub struct Fence {
     me: Candidate,
     terms: Terms,
+    /// Where claims are only created.
+    seldom: Terms,
     /// The highest epoch that was seen anywhere.
     highest: Epoch,
     /// What stood there when it was last looked at.
@@ -160,7 +170,7 @@ pub struct Fence {
     /// A process that is known to be gone.
     gone: Option<Instance>,
     /// Claims of ours that were sent since the one that stands there for sure, with the time before that.
-    sent: Vec<(u64, Tick)>,
+    sent: Vec<(u64, Tick, Terms)>,
     next_number: u64,
     hold: Option<Hold>,
     ended: Option<FenceError>,
@@ -177,6 +187,8 @@ struct Hold {
     epoch: Epoch,
     tag: Tag,
     sent: Tick,
+    /// Those of the claim that was sent.
+    terms: Terms,
 }
 
 impl Default for Terms {
@@ -191,6 +203,18 @@ impl Terms {
         let lasts = lasts.min(MAX_LASTS);
         Self { lasts, margin: lasts / 6, renew_after: lasts / 3 }
     }
+
+    /// The same, where claims are only created: with the default of an agent ten minutes, renewed every five.
+    pub fn renewed_seldom(self) -> Self {
+        let lasts = self.lasts.max(LONG.min(self.lasts.saturating_mul(LONGER)));
+        Self { renew_after: lasts / 2, ..Self::lasting(lasts) }
+    }
+
+    /// How many claims a holder puts in a day.
+    pub fn claims_a_day(self) -> u64 {
+        const DAY: u64 = 24 * 60 * 60;
+        DAY / self.renew_after.as_secs().max(1)
+    }
 }
 
 impl Fence {
@@ -199,6 +223,7 @@ impl Fence {
         Self {
             me,
             terms,
+            seldom: terms.renewed_seldom(),
             highest,
             sight: None,
             is_stale: true,
@@ -230,7 +255,7 @@ impl Fence {
         }
         let Some(sight) = self.sight.as_ref().filter(|_| !self.is_stale) else { return Ok(Move::Look) };
         if let Some(hold) = &self.hold {
-            let renewal = hold.sent + self.terms.renew_after;
+            let renewal = hold.sent + hold.terms.renew_after;
             let (epoch, when) = (hold.epoch, When::Unchanged(hold.tag.clone()));
             return Ok(if now < renewal { Move::Rest { until: renewal } } else { self.send(epoch, when, now, clock) });
         }
@@ -248,6 +273,11 @@ impl Fence {
                 Ok(Move::Wait { holder: claim.clone(), until })
             }
         }
+    }
+
+    /// Claims are only created here, so from now on they last longer.
+    pub(crate) fn renew_seldom(&mut self) {
+        self.terms = self.seldom;
     }
 
     /// Looks again before anything else is done.
@@ -280,9 +310,8 @@ impl Fence {
 
     /// The answer to a put was lost, or late, and it stands there after all; or an earlier one still does.
     fn saw_own(&mut self, claim: &Claim, tag: &Tag) {
-        let sent = self.sent.iter().find(|(number, _)| *number == claim.number).map(|(_, sent)| *sent);
-        match (sent, &mut self.hold) {
-            (Some(sent), _) => self.holds(claim.epoch, claim.number, tag.clone(), sent),
+        match (self.sent_as(claim), &mut self.hold) {
+            (Some((sent, terms)), _) => self.holds(claim, Hold { epoch: claim.epoch, tag: tag.clone(), sent, terms }),
             (None, Some(hold)) => hold.tag = tag.clone(),
             (None, None) => {}
         }
@@ -290,12 +319,11 @@ impl Fence {
 
     /// What became of the put that was asked for last.
     pub fn put(&mut self, claim: &Claim, outcome: PutOutcome, now: Tick) {
-        let sent = self.sent.iter().find(|(number, _)| *number == claim.number).map(|(_, sent)| *sent);
-        match (outcome, sent) {
-            (PutOutcome::Done(tag), Some(sent)) => {
+        match (outcome, self.sent_as(claim)) {
+            (PutOutcome::Done(tag), Some((sent, terms))) => {
                 self.highest = self.highest.max(claim.epoch);
                 self.sight = Some(Sight { found: Some((claim.clone(), tag.clone())), since: now });
-                self.holds(claim.epoch, claim.number, tag, sent);
+                self.holds(claim, Hold { epoch: claim.epoch, tag, sent, terms });
             }
             _ => self.is_stale = true,
         }
@@ -304,14 +332,14 @@ impl Fence {
     /// The permit to write, if there is one at `now`.
     pub fn permit(&self, now: Tick) -> Option<Permit> {
         let hold = self.hold.as_ref().filter(|_| self.ended.is_none())?;
-        let until = hold.sent + self.terms.lasts.saturating_sub(self.terms.margin);
+        let until = hold.sent + hold.terms.lasts.saturating_sub(hold.terms.margin);
         (now < until).then(|| Permit::new(hold.epoch, until))
     }
 
     /// The claim that is ours, if it stands there as far as is known.
-    pub(crate) fn own(&self) -> Option<Claim> {
-        let (claim, _) = self.sight.as_ref()?.found.as_ref()?;
-        (self.hold.is_some() && claim.instance == self.me.instance).then(|| claim.clone())
+    pub(crate) fn own(&self) -> Option<(Claim, Tag)> {
+        let (claim, tag) = self.sight.as_ref()?.found.as_ref()?;
+        (self.hold.is_some() && claim.instance == self.me.instance).then(|| (claim.clone(), tag.clone()))
     }
 
     /// Writes nothing more: the store cannot keep two writers apart. What stands there is left.
@@ -322,7 +350,7 @@ impl Fence {
     /// When the claim is to be renewed. Nothing if it is not ours, or has to be looked at first.
     pub fn due(&self) -> Option<Tick> {
         let hold = self.hold.as_ref().filter(|_| !self.is_stale)?;
-        Some(hold.sent + self.terms.renew_after)
+        Some(hold.sent + hold.terms.renew_after)
     }
 
     /// Gives it up: nothing more is written from now on. What is to be put, so that the next one need not wait.
@@ -335,7 +363,7 @@ impl Fence {
 
     fn send(&mut self, epoch: Epoch, when: When, now: Tick, clock: Timestamp) -> Move {
         let claim = self.claim(epoch, clock);
-        self.sent.push((claim.number, now));
+        self.sent.push((claim.number, now, self.terms));
         Move::Put(claim, when)
     }
 
@@ -344,9 +372,15 @@ impl Fence {
         Claim::new(&self.me, epoch, self.next_number, self.terms.lasts, clock)
     }
 
-    fn holds(&mut self, epoch: Epoch, number: u64, tag: Tag, sent: Tick) {
-        self.sent.retain(|(other, _)| *other > number);
-        self.hold = Some(Hold { epoch, tag, sent });
+    /// When this claim of ours was sent, and for how long it is good.
+    fn sent_as(&self, claim: &Claim) -> Option<(Tick, Terms)> {
+        let sent = self.sent.iter().find(|(number, ..)| *number == claim.number);
+        sent.map(|(_, sent, terms)| (*sent, *terms))
+    }
+
+    fn holds(&mut self, claim: &Claim, hold: Hold) {
+        self.sent.retain(|(other, ..)| *other > claim.number);
+        self.hold = Some(hold);
     }
 
     fn end(&mut self, error: FenceError) {

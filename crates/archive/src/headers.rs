@@ -20,7 +20,7 @@ use crate::error::{Error, ObjectError, is_its_own};
 use crate::fence::{Claim, MAX_CLAIM_BYTES, Reigns};
 use crate::header::Header;
 use crate::identity::{Cluster, Epoch};
-use crate::name::{FullForm, Name};
+use crate::name::FullForm;
 use crate::object::{head_bytes, read_header};
 use crate::plan::{Fault, Known, require_itself};
 
@@ -208,8 +208,11 @@ impl Archive {
 
     async fn read_last_claim(&self) -> Result<Option<Claim>, Error> {
         let Some(cluster) = self.cluster() else { return Ok(None) };
-        let read = self.store.get(&self.key(&Name::Writer), 0..MAX_CLAIM_BYTES as u64 + 1).await.map_err(Error::from);
-        match read {
+        let read = async {
+            let key = self.claim_key().await?;
+            Ok::<_, Error>(self.store.get(&key, 0..MAX_CLAIM_BYTES as u64 + 1).await?)
+        };
+        match read.await {
             Ok(bytes) => Ok(Claim::parse(&bytes).ok().filter(|claim| claim.cluster == *cluster)),
             // Who may read objects and not that is told nothing.
             Err(error) if is_its_own(error.kind()) || error.kind() == Kind::Denied => Ok(None),

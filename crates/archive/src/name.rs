@@ -3,6 +3,7 @@
 //! ```text
 //! <cluster>/cluster.json
 //! <cluster>/writer.json
+//! <cluster>/writer/<number>.json
 //! <cluster>/keys/<id>.json
 //! <cluster>/<lineage>/lineage.json
 //! <cluster>/<lineage>/full/<revision>-<time>.full          and .json beside it
@@ -14,6 +15,7 @@
 //! | part                          | size | is                                                                    |
 //! |-------------------------------|------|-----------------------------------------------------------------------|
 //! | `<cluster>`                   |      | the name of the cluster, as a store's keys may have it                |
+//! | `<number>`                    | 20   | decimal digits, with zeros before: which claim of those that are only created |
 //! | `<id>`                        | 32   | of an archive key, hexadecimal digits, small ones                     |
 //! | `<lineage>`                   | 25   | when it began, `-`, eight hexadecimal digits                          |
 //! | `<revision>`, `<from>`, `<to>`| 20   | decimal digits, with zeros before; at most 9223372036854775807        |
@@ -25,6 +27,7 @@
 //! say themselves is compared with it before anything is believed. What has no such name is not ours, and is left alone.
 
 use std::fmt;
+use std::str::FromStr;
 
 use etcd_data::Revision;
 use jiff::Timestamp;
@@ -41,6 +44,8 @@ pub enum Name {
     Cluster,
     /// Who may write.
     Writer,
+    /// The same, where the place lets nothing be replaced: which of the claims.
+    Claim(u64),
     /// The lockbox of an archive key.
     Lockbox(KeyId),
     /// What a lineage came from.
@@ -131,6 +136,9 @@ impl Name {
         if first == "keys" {
             return rest.strip_suffix(".json")?.parse().ok().map(Self::Lockbox);
         }
+        if first == "writer" {
+            return parse_number(rest.strip_suffix(".json")?).map(Self::Claim);
+        }
         let lineage: LineageId = first.parse().ok()?;
         match rest.split_once('/') {
             None if rest == "lineage.json" => Some(Self::Lineage(lineage)),
@@ -149,7 +157,7 @@ impl Name {
     /// The lineage that it is of, if it is of one.
     pub fn lineage(&self) -> Option<&LineageId> {
         match self {
-            Self::Cluster | Self::Writer | Self::Lockbox(_) => None,
+            Self::Cluster | Self::Writer | Self::Claim(_) | Self::Lockbox(_) => None,
             Self::Lineage(lineage)
             | Self::Full(lineage, _)
             | Self::FullNote(lineage, _)
@@ -187,8 +195,13 @@ fn proof(name: &str) -> Option<ProofName> {
 }
 
 fn parse_revision(text: &str) -> Option<Revision> {
+    parse_number(text).map(Revision)
+}
+
+/// A number of as many digits as every number has.
+fn parse_number<T: FromStr>(text: &str) -> Option<T> {
     let fits = text.len() == 20 && text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().ok().filter(|_| fits).map(Revision)
+    text.parse().ok().filter(|_| fits)
 }
 
 fn parse_time(text: &str) -> Option<Timestamp> {
@@ -202,6 +215,7 @@ impl fmt::Display for Name {
         match self {
             Self::Cluster => f.write_str("cluster.json"),
             Self::Writer => f.write_str("writer.json"),
+            Self::Claim(number) => write!(f, "writer/{number:020}.json"),
             Self::Lockbox(id) => write!(f, "keys/{id}.json"),
             Self::Lineage(lineage) => write!(f, "{lineage}/lineage.json"),
             Self::Full(lineage, name) => write!(f, "{lineage}/full/{name}"),
@@ -235,6 +249,7 @@ mod tests {
         let names = [
             "cluster.json",
             "writer.json",
+            "writer/00000000000000000012.json",
             "keys/00112233445566778899aabbccddeeff.json",
             "20261121T093000Z-1a2b3c4d/lineage.json",
             "20261121T093000Z-1a2b3c4d/full/00000000000000000123-20261121T093001Z.full",
@@ -254,6 +269,7 @@ mod tests {
         let lineage = "20261121T093000Z-1a2b3c4d";
         for text in [
             "other.json".into(),
+            "writer/12.json".into(),
             "keys/00112233445566778899AABBCCDDEEFF.json".into(),
             "keys/x/00112233445566778899aabbccddeeff.json".into(),
             "v2/Full-00000000-00000123-1700000000.gz".into(),

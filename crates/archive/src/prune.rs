@@ -15,12 +15,12 @@ use std::sync::Arc;
 
 use etcd_data::Kind;
 use futures::{StreamExt, TryStreamExt, stream};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use store::{Fault, Key, Retention, StoreError, Upload};
 
 use crate::agree::Opened;
 use crate::archive::{Archive, Which};
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Aside, Catalogue};
 use crate::entry::{Entry, Layout};
 use crate::error::{Error, is_its_own, reason};
 use crate::identity::LineageId;
@@ -37,6 +37,8 @@ pub struct PrunePlan {
     pub unusable: Vec<(Key, String)>,
     /// Uploads that were begun so long ago that nobody goes on with them.
     pub uploads: Vec<Upload>,
+    /// Claims that others came after long ago, the first ones first. How many of them the store lets go shows when it is tried.
+    pub claims: Vec<Key>,
     /// Whether something goes where the store may refuse that: it has a policy that does not tell until when it keeps what.
     pub may_be_refused: bool,
     /// What it was made by.
@@ -67,6 +69,10 @@ pub struct Pruned {
     pub uploads: Vec<(Upload, Result<(), StoreError>)>,
     /// What is kept from being deleted for longer now, or could not be.
     pub extended: Vec<Extended>,
+    /// How many claims were deleted.
+    pub claims: usize,
+    /// Why one could not be, if not because the store keeps it.
+    pub claims_failed: Option<StoreError>,
     /// Why it could not be recorded what is no longer as it was proven to be, if it could not.
     pub unrecorded: Option<Error>,
 }
@@ -81,6 +87,8 @@ pub type DueExtension = (Key, Result<Retention, StoreError>);
 const HEADS_AT_ONCE: usize = 16;
 /// How many objects are deleted with one request, at the most.
 const AT_ONCE: usize = 500;
+/// So long after it was put a claim may go, unless it is the last. It says nothing then, and nobody relies on it.
+const OLD_CLAIM: SignedDuration = SignedDuration::from_hours(24);
 
 impl Archive {
     /// What pruning by `policy` would do. Of our own archives what is recorded counts as proven, and what the plan stands on
@@ -99,7 +107,8 @@ impl Archive {
         let may_be_refused =
             retention.deletions().next().is_some() && self.runtime.block_on(self.store.keeps_untold())?;
         let unusable = basis.unusable.clone();
-        Ok(PrunePlan { retention, unusable, uploads, may_be_refused, basis, scratch: scratch.into() })
+        let claims = self.old_claims(now);
+        Ok(PrunePlan { retention, unusable, uploads, claims, may_be_refused, basis, scratch: scratch.into() })
     }
 
     /// What keeps `keys` from being deleted, where the store knows such a thing.
@@ -129,6 +138,32 @@ impl Archive {
         Ok(uploads)
     }
 
+    /// Claims that are not the last, and old. The first number is none: it stays for good.
+    fn old_claims(&self, now: Timestamp) -> Vec<Key> {
+        let claims = &self.catalogue().claims;
+        let last = claims.iter().map(|claim| claim.about).max().unwrap_or_default();
+        let is_old =
+            |claim: &&Aside<u64>| (1..last).contains(&claim.about) && now.duration_since(claim.modified) > OLD_CLAIM;
+        let old: BTreeMap<u64, Key> = claims.iter().filter(is_old).map(|old| (old.about, old.key.clone())).collect();
+        old.into_values().collect()
+    }
+
+    /// Deletes them until the store keeps one: it keeps those after that one, too. More and more at a time, as it may keep nearly all.
+    fn delete_claims(&self, claims: &[Key], pruned: &mut Pruned) {
+        let (mut rest, mut count) = (claims, 1);
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(count.min(rest.len()));
+            let results = self.runtime.block_on(self.store.delete(now));
+            pruned.claims += results.iter().filter(|result| result.is_ok()).count();
+            if let Some(error) = results.into_iter().find_map(Result::err) {
+                let is_kept = matches!(error.fault, Fault::Retained { .. });
+                pruned.claims_failed = Some(error).filter(|_| !is_kept);
+                return;
+            }
+            (rest, count) = (later, AT_ONCE.min(2 * count));
+        }
+    }
+
     /// Carries out `plan`, which was made by `policy`.
     pub fn prune(&self, plan: &PrunePlan, policy: &Policy, now: Timestamp) -> Result<Pruned, Error> {
         // First what speaks against something: whoever goes by proofs has to know.
@@ -142,6 +177,7 @@ impl Archive {
             let given_up = self.runtime.block_on(self.store.abort(upload));
             pruned.uploads.push((upload.clone(), given_up));
         }
+        self.delete_claims(&plan.claims, &mut pruned);
         Ok(pruned)
     }
 

@@ -7,13 +7,15 @@ mod world;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use archive::Policy;
 use archive::copy::Outcome;
 use archive::copy_plan::Selection;
+use archive::fence::{Acquire, Candidate, Fence, Gate, Instance, Terms};
 use archive::point::At;
 use archive::prune::Gone;
 use archive::retention::{Block, Rule, Verdict};
+use archive::{Epoch, Policy};
 use bytes::Bytes;
 use etcd_data::Revision;
 use jiff::{SignedDuration, Timestamp};
@@ -121,6 +123,46 @@ fn what_google_keeps_is_not_pruned() {
             "{key}: {verdict:?}"
         );
     }
+}
+
+/// A policy on a bucket, as Gardener has it: what is written is neither replaced nor deleted before its time.
+#[test]
+fn where_google_replaces_nothing_one_writes_and_a_copy_is_told_of_writers() {
+    let gcs = FakeGcs::start();
+    gcs.bucket("by-policy");
+    gcs.keep_for("by-policy", SignedDuration::from_hours(24));
+    let (world, store) = (world(), at_google(&gcs, "by-policy"));
+    let fence = |holder: &str| {
+        let (holder, instance) = (holder.to_owned(), Instance::draw());
+        let me = Candidate { cluster: world.cluster.clone(), holder, serves: None, instance };
+        let terms = Terms { renew_after: Duration::ZERO, ..Terms::default() };
+        Gate::new(&*store, "prod/", Fence::new(me, terms, Epoch(0))).unwrap()
+    };
+    let at_once = Acquire::Within(Duration::ZERO);
+    world.runtime.block_on(async {
+        let mut first = fence("one");
+        assert_eq!(first.acquire(at_once).await.unwrap().epoch(), Epoch(1));
+        for _ in 0..3 {
+            assert!(first.renew().await.unwrap().is_some());
+        }
+        assert!(fence("two").acquire(at_once).await.is_err());
+        first.release().await.unwrap();
+        let mut second = fence("two");
+        assert_eq!(second.acquire(at_once).await.unwrap().epoch(), Epoch(2));
+        let mut third = fence("three");
+        assert_eq!(third.acquire(Acquire::TakeOver).await.unwrap().epoch(), Epoch(3));
+        third.release().await.unwrap();
+    });
+    let written = gcs.names("by-policy");
+    let claims: Vec<&String> = written.iter().filter(|name| name.starts_with("prod/writer")).collect();
+    assert!(claims.len() >= 7 && claims[0] == "prod/writer.json", "{claims:?}");
+
+    // What has been written there since is told to be of epoch 9.
+    world.hand_out(&world.store, 9);
+    copy(&world, &world.store, &store);
+    assert_eq!(world.open_at(&store).claim().unwrap().unwrap().epoch, Epoch(9));
+    world.require_at(&store, &At::Latest, LAST);
+    assert_eq!(world.open_at(&store).highest_epoch(world.scratch.path()).unwrap(), Epoch(9));
 }
 
 #[test]

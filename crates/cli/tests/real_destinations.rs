@@ -13,7 +13,8 @@ mod truth;
 use std::fs;
 
 use bucket::{BUCKET, Bucket};
-use running::{Running, refloat};
+use jiff::SignedDuration;
+use running::{Running, refloat, succeed};
 use serde_json::Value;
 use testkit::{Client, Member, Port, Version};
 use truth::truth;
@@ -93,6 +94,57 @@ fn the_other_place_has_what_the_first_has_and_goes_on_without_it() {
         assert_eq!(bucket.hash_at(revision), hash, "revision {revision}");
     }
     assert!(running.stop().success());
+}
+
+/// Gardener's immutable backups: a retention policy on the whole bucket, in which there is an archive already.
+#[test]
+fn where_a_bucket_replaces_nothing_it_is_followed_into_all_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let bucket = Bucket::new(folder.path());
+    let etcd = Member::new(Version::V36, folder.path().join("etcd")).without_fsync().start();
+    let (client, log) = (etcd.client(), folder.path().join("agent.log"));
+    let reached = bucket.reached();
+    let there = |command: &[&str]| {
+        let args = [command, &[BUCKET], &reached.each_ref().map(String::as_str)].concat();
+        args.into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let agent = |spool: &str| {
+        let (endpoints, page, spool) = (etcd.client_url(), Port::reserve(), folder.path().join(spool));
+        let more = ["--endpoints", &endpoints, "--spool", spool.to_str().unwrap(), "--takeover", "2s"];
+        let args = there(&["agent"]);
+        let args: Vec<&str> = args.iter().map(String::as_str).chain(more).chain(["--seal-after", "100ms"]).collect();
+        Running::start(&args, page.address(), &log)
+    };
+    let mut running = agent("first");
+    let mut written = write(&client, 5);
+    running.until_sealed(written[4].0);
+    bucket.keep_for(SignedDuration::from_hours(24));
+    running.until("it has found out", |_| bucket.names().iter().any(|name| name.contains("/writer/")));
+    written.extend(write(&client, 5));
+    running.until_sealed(written[9].0);
+
+    // With its spool it goes on at once, though nobody else might for minutes; and so does another one when it has stopped.
+    running.kill();
+    let mut running = agent("first");
+    written.extend(write(&client, 5));
+    running.until_sealed(written[14].0);
+    assert!(running.stop().success());
+    let mut running = agent("second");
+    written.extend(write(&client, 5));
+    running.until_sealed(written[19].0);
+    assert!(running.stop().success());
+
+    for command in [&["merge"][..], &["verify"], &["prune", "--keep-last", "1", "--merged-grace", "0s"]] {
+        let args = there(command);
+        succeed(&args.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    for (revision, hash) in written {
+        assert_eq!(bucket.hash_at(revision), hash, "revision {revision}");
+    }
+    let args = there(&["doctor"]);
+    let told = refloat(&args.iter().map(String::as_str).collect::<Vec<_>>());
+    let told = String::from_utf8(told.stdout).unwrap();
+    assert!(told.contains("288 objects a day") && !told.contains("broken"), "{told}");
 }
 
 #[test]

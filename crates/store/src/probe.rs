@@ -221,7 +221,8 @@ impl<'s> Scratch<'s> {
 
     async fn put_if_absent(&self) -> Result<(), StoreError> {
         match self.store.put(&self.plain, TEXT.into(), &Put::if_absent()).await {
-            Err(StoreError { fault: Fault::Exists, .. }) => Ok(()),
+            // Where the place keeps everything, that may be said first; what is there is not replaced either way.
+            Err(StoreError { fault: Fault::Exists | Fault::Retained { .. }, .. }) => Ok(()),
             Err(error) => Err(error),
             Ok(_) => Err(self.unable("put only if nothing is there: it does so in any case")),
         }

@@ -14,6 +14,7 @@
 //! | [`fake_etcd`] | an etcd that does as it is told, and misbehaves by a script |
 //! | [`faulty_store`] | a store that fails as stores do, by a seed, and a clock that is told to go on |
 //! | [`forwarding`] | a store that does as the one behind it, but for what a test says otherwise |
+//! | [`keeping_store`] | a place that keeps everything that is written |
 //! | [`collector`] | who is told of traces |
 //! | [`power_cut`] | what a process writes, and what of that would be lost if the power failed |
 //! | [`small_disk`] | a disk that has little room |
@@ -42,6 +43,7 @@ pub mod forwarding;
 pub mod golden;
 mod http;
 pub mod judges;
+pub mod keeping_store;
 pub mod member;
 pub mod outcomes;
 pub mod ports;
@@ -59,6 +61,7 @@ pub use counts::keep_counts;
 pub use fake_etcd::{FakeEtcd, Script};
 pub use faulty_store::{Faults, FaultyStore, Injected, ManualClock};
 pub use forwarding::{Forward, Forwarding};
+pub use keeping_store::{Keeping, KeepingStore};
 pub use golden::Golden;
 pub use member::{Etcd, Member, StartFailure};
 pub use outcomes::Outcomes;

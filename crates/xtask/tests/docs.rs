@@ -64,7 +64,13 @@ const PAGES: &[(&str, &str, &[&str])] = &[
     (
         "writers-and-proofs.md",
         "Who may write, and what is proven",
-        &["archive/src/fence.rs", "archive/src/fence/claim.rs", "archive/src/fence/reign.rs", "archive/src/proof.rs"],
+        &[
+            "archive/src/fence.rs",
+            "archive/src/fence/claim.rs",
+            "archive/src/fence/claims.rs",
+            "archive/src/fence/reign.rs",
+            "archive/src/proof.rs",
+        ],
     ),
 ];
 

@@ -4,16 +4,15 @@ use archive::archive::{Archive, Which};
 use archive::catalogue::PickError;
 use archive::encryption::KeyError;
 use archive::error::in_one_line;
-use archive::fence::{Claim, MAX_CLAIM_BYTES};
+use archive::fence::Claim;
 use archive::identity::Cluster;
-use archive::name::Name;
 use archive::plan::{Known, Points};
 use archive::proof::Level;
 use archive::proven::ProvenPoint;
 use archive::sealing::NoKeys;
 use archive::tip::Tip;
 use archive::{Error, Layout};
-use etcd_data::{Kind, Revision};
+use etcd_data::Revision;
 use jiff::{SignedDuration, Timestamp};
 use tokio::runtime::Handle;
 
@@ -149,11 +148,7 @@ fn holes(archive: &Archive) -> Vec<(String, Revision, Sure)> {
 }
 
 fn writer(archive: &Archive) -> Result<Option<Claim>, String> {
-    match archive.read_small(&Name::Writer, MAX_CLAIM_BYTES as u64) {
-        Ok(bytes) => Claim::parse(&bytes).map(Some).map_err(|error| error.to_string()),
-        Err(error) if error.kind() == Kind::Missing => Ok(None),
-        Err(error) => Err(in_one_line(&error)),
-    }
+    archive.claim().map_err(|error| in_one_line(&error))
 }
 
 fn proven(archive: &Archive) -> Result<Vec<(Level, Revision, Timestamp)>, Error> {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use archive::fence::Terms;
 use store::probe::probe;
 use store::{Abilities, Fault, Probe, Store, StoreClock, Trial, Tried};
 
@@ -12,6 +13,9 @@ use super::remedy::to_trust;
 
 /// The folder for what is tried. No layout of an archive has one of this name.
 const FOLDER: &str = "refloat-doctor";
+
+/// How long the right to write lasts elsewhere, unless an agent is told otherwise (`--takeover`).
+const TAKEOVER: Duration = Duration::from_secs(8);
 
 /// From so long a request on, somebody should know.
 const SLOW: Duration = Duration::from_secs(2);
@@ -88,11 +92,16 @@ fn of_trial(place: &str, tried: &Tried) -> Finding {
             format!("uploads that were broken off stay there and cost: allow {}", permission(place, Trial::GiveUp)),
         ),
         (Fault::Forbidden(_), trial) => check.broken(seen, format!("allow {}", permission(place, trial))),
-        (Fault::Retained { .. }, _) => check.broken(
-            format!("the place does not let objects be written again: {seen}"),
-            "whoever writes an archive says so in an object that is replaced again and again: let the place keep versions, or \
-             single objects, and not all that is in it",
-        ),
+        // Whoever writes says so again and again, and here that is an object each time.
+        (Fault::Retained { .. }, Trial::PutIfUnchanged) => {
+            let terms = Terms::lasting(TAKEOVER).renewed_seldom();
+            check.ok(format!(
+                "nothing that is there is replaced, so the right to write lasts longer: {} objects a day, and an agent that is \
+                 gone is followed after {} min",
+                terms.claims_a_day(),
+                terms.lasts.as_secs() / 60
+            ))
+        }
         (Fault::Invalid(_), _) if place.starts_with("s3:") => check.broken(
             seen,
             "--flavour says whose S3 it is, and with it which checksums it knows; if that is right, look at what the server \
@@ -141,8 +150,11 @@ fn unreached_remedy(fault: &Fault) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use jiff::{SignedDuration, Timestamp};
     use store::{Key, Memory};
+    use testkit::Keeping;
 
     use super::super::finding::{Verdict, short};
     use super::*;
@@ -162,6 +174,17 @@ mod tests {
         let findings = examine(&Memory::new(), Duration::from_secs(60)).await;
         assert!(findings.iter().all(|finding| finding.verdict == Verdict::Ok), "{findings:#?}");
         assert_eq!(findings.len(), 12);
+    }
+
+    #[tokio::test]
+    async fn a_place_where_nothing_is_replaced_is_good_and_what_that_means_is_told() {
+        let store = Keeping::of(Arc::new(Memory::new()), SignedDuration::from_hours(24));
+        let findings = examine(&store, Duration::from_secs(60)).await;
+        let is_other = |verdict: &&String| !verdict.ends_with(" ok");
+        let others: Vec<String> = short(&findings).iter().filter(is_other).cloned().collect();
+        assert_eq!(others, ["delete advice", "leftovers advice"], "{findings:#?}");
+        let told = findings.iter().find(|finding| finding.seen.contains("288 objects a day"));
+        assert!(told.is_some_and(|told| told.seen.contains("after 10 min")), "{findings:#?}");
     }
 
     #[tokio::test]
@@ -186,8 +209,6 @@ mod tests {
             (Trial::GiveUp, forbidden(), "give-up warning", "s3:AbortMultipartUpload"),
             (Trial::Retain, Err(Fault::Invalid("no lock".into())), "retain advice", "object lock"),
             (Trial::Delete, Err(Fault::Retained { until: None }), "delete advice", "refloat prune"),
-            (Trial::Put, Err(Fault::Retained { until: None }), "put broken", "let the place keep versions"),
-            (Trial::PutIfUnchanged, Err(Fault::Retained { until: None }), "put-if-unchanged broken", "is replaced"),
             (Trial::Put, Err(Fault::Invalid("Content-MD5 is required".into())), "put broken", "--flavour"),
             (Trial::Upload, Err(Fault::Invalid("Unsupported header".into())), "upload broken", "--flavour"),
             (Trial::Put, Err(Fault::Full), "put broken", "make room there"),

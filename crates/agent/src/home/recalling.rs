@@ -112,7 +112,7 @@ impl Recalling {
         match key.as_str().strip_prefix(&self.folder).and_then(Name::parse) {
             Some(Name::Cluster | Name::Lineage(_) | Name::Full(..) | Name::FullNote(..) | Name::Delta(..)) => true,
             // Who may write and who can open it changes, and proofs lead nowhere.
-            Some(Name::Writer | Name::Lockbox(_) | Name::Proof(..)) | None => false,
+            Some(Name::Writer | Name::Claim(_) | Name::Lockbox(_) | Name::Proof(..)) | None => false,
         }
     }
 

@@ -10,14 +10,13 @@ use std::time::Duration;
 use archive::archive::{Archive, Which};
 use archive::catalogue::PickError;
 use archive::encryption::Keyring;
-use archive::fence::{Claim, MAX_CLAIM_BYTES};
-use archive::name::Name;
+use archive::fence::Claim;
 use archive::plan::{Known, PlanError, RestorePlan, Wanted};
 use archive::sealing::{Keys, NoKeys};
 use archive::{At, Error, Layout};
 use etcd_data::Kind;
 use jiff::Timestamp;
-use store::{Fault, Store, StoreError};
+use store::Store;
 use tokio::runtime::Handle;
 
 use super::seen::{Archived, Newest};
@@ -127,11 +126,7 @@ fn claim(archive: &Archive) -> Result<Option<Claim>, Error> {
     if archive.catalogue().layout != Layout::Refloat {
         return Ok(None);
     }
-    match archive.read_small(&Name::Writer, MAX_CLAIM_BYTES as u64 + 1) {
-        Ok(bytes) => Ok(Some(Claim::parse(&bytes)?)),
-        Err(Error::Store(StoreError { fault: Fault::NotFound, .. })) => Ok(None),
-        Err(error) => Err(error),
-    }
+    archive.claim()
 }
 
 fn not_opened(error: &Error) -> Archived {

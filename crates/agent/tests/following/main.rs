@@ -29,6 +29,7 @@ mod cluster;
 mod compare;
 mod etcd_away;
 mod histories;
+mod kept;
 mod merged;
 mod on_demand;
 mod scratch;

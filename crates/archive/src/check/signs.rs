@@ -94,7 +94,13 @@ impl Desk<'_> {
 
     /// An archive that was copied by other means has none.
     fn writer(&mut self) -> Option<Epoch> {
-        let key = self.archive.key(&Name::Writer);
+        let key = match self.archive.runtime.block_on(self.archive.claim_key()) {
+            Ok(key) => key,
+            Err(error) => {
+                self.report.unreached.push((self.archive.key(&Name::Writer), error));
+                return None;
+            }
+        };
         let bytes = self.read(&key, MAX_CLAIM_BYTES)??;
         match Claim::parse(&bytes) {
             Ok(claim) => match require_cluster(&claim.cluster, self.archive.cluster()) {

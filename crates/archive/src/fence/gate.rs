@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use store::{Fault, Key, Put, Store, StoreError, Tag, When};
+use store::{Fault, Key, Store, StoreError, Tag, When};
 
 use crate::error::Error;
-use crate::fence::{Claim, Fence, FenceError, MAX_CLAIM_BYTES, Move, Permit, PutOutcome, Tick};
+use crate::fence::claims::{self, Claims};
+use crate::fence::{Claim, Fence, FenceError, Move, Permit, PutOutcome, Tick};
 use crate::name::Name;
 
 /// How somebody wants to become the writer.
@@ -18,11 +19,10 @@ pub enum Acquire {
     TakeOver,
 }
 
-/// The way to `writer.json` of one cluster's archive.
+/// The way to the claims of one cluster's archive.
 #[derive(Debug)]
 pub struct Gate<'a> {
-    store: &'a dyn Store,
-    key: Key,
+    claims: Claims<'a>,
     /// What is there as well, and has another tag.
     other: Key,
     fence: Fence,
@@ -41,8 +41,8 @@ impl<'a> Gate<'a> {
         if !(abilities.put_if_absent && abilities.put_if_unchanged) {
             return Err(FenceError::Unable.into());
         }
-        let (key, other) = (Name::Writer.below(folder)?, Name::Cluster.below(folder)?);
-        Ok(Self { store, key, other, fence, is_tried: false })
+        let other = Name::Cluster.below(folder)?;
+        Ok(Self { claims: Claims::new(store, folder)?, other, fence, is_tried: false })
     }
 
     /// Becomes the writer.
@@ -74,29 +74,15 @@ impl<'a> Gate<'a> {
     /// Tries once whether the store refuses what it should: some that are spoken to as if they were S3 take conditions and
     /// ignore them, and then everybody who asks becomes the writer. What such a store writes is what stands there.
     async fn try_conditions(&mut self) -> Result<(), Error> {
-        let Some(own) = self.fence.own().filter(|_| !self.is_tried) else { return Ok(()) };
+        let Some((own, tag)) = self.fence.own().filter(|_| !self.is_tried) else { return Ok(()) };
         // As good a claim with other bytes: where the answer to a put is lost, it is known by them whether it was carried out.
         let claim = Claim { renewed: Timestamp::UNIX_EPOCH, ..own };
-        self.require_refused(&claim, When::Absent).await?;
-        // A tag that the store gave, and that was never this one's.
-        match self.store.head(&self.other).await.map(|info| info.tag) {
-            Ok(Some(tag)) => self.require_refused(&claim, When::Unchanged(tag)).await?,
-            Ok(None) | Err(StoreError { fault: Fault::NotFound, .. }) => {}
-            Err(error) => return Err(error.into()),
+        if !self.claims.is_guarded(&claim, &tag, &self.other).await? {
+            self.fence.refuse();
+            return Err(FenceError::Unable.into());
         }
         self.is_tried = true;
         Ok(())
-    }
-
-    async fn require_refused(&mut self, claim: &Claim, when: When) -> Result<(), Error> {
-        match self.put(claim, when).await {
-            Err(StoreError { fault: Fault::Exists | Fault::Changed, .. }) => Ok(()),
-            Err(error) => Err(error.into()),
-            Ok(_) => {
-                self.fence.refuse();
-                Err(FenceError::Unable.into())
-            }
-        }
     }
 
     /// Renews the claim if that is due, and gives back what holds then. After an error that is transient it can be
@@ -119,7 +105,17 @@ impl<'a> Gate<'a> {
     /// Gives it up, so that the next one need not wait.
     pub async fn release(mut self) -> Result<(), Error> {
         let Some((claim, when)) = self.fence.release(Timestamp::now()) else { return Ok(()) };
-        match self.put(&claim, when).await {
+        match self.claims.put(&claim, &when).await {
+            Err(StoreError { fault: Fault::Changed, .. }) => self.release_anew(&claim).await,
+            put => Ok(put.map(drop)?),
+        }
+    }
+
+    /// Gives up what stands elsewhere by now, if it is still ours: the place has turned out to let nothing be replaced.
+    async fn release_anew(&mut self, released: &Claim) -> Result<(), Error> {
+        let is_ours = |(claim, _): &(Claim, Tag)| claim.instance == released.instance && !claim.is_released;
+        let Some((_, tag)) = self.look().await?.filter(is_ours) else { return Ok(()) };
+        match self.claims.put(released, &When::Unchanged(tag)).await {
             // Somebody else has it, so there is nothing to give up.
             Err(StoreError { fault: Fault::Changed, .. }) => Ok(()),
             put => Ok(put.map(drop)?),
@@ -138,7 +134,7 @@ impl<'a> Gate<'a> {
         };
         match next {
             Move::Put(claim, when) => {
-                let answer = self.put(&claim, when).await;
+                let answer = self.claims.put(&claim, &when).await;
                 let (outcome, failure) = match answer {
                     Ok(tag) => (PutOutcome::Done(tag), None),
                     Err(StoreError { fault: Fault::Exists | Fault::Changed, .. }) => (PutOutcome::Unclear, None),
@@ -178,22 +174,12 @@ impl<'a> Gate<'a> {
         }
     }
 
-    async fn look(&self) -> Result<Option<(Claim, Tag)>, Error> {
-        // The tag first: if the claim is replaced in between, a put that relies on the tag fails.
-        let head = match self.store.head(&self.key).await {
-            Err(StoreError { fault: Fault::NotFound, .. }) => return Ok(None),
-            head => head?,
-        };
-        let tag = head.tag.ok_or(FenceError::Unable)?;
-        if head.size_bytes == 0 {
-            return Err(FenceError::Malformed { what: "it is empty".into() }.into());
+    async fn look(&mut self) -> Result<Option<(Claim, Tag)>, Error> {
+        let found = self.claims.look().await?;
+        if found.as_ref().is_some_and(|(_, tag)| claims::is_created(tag)) {
+            self.fence.renew_seldom();
         }
-        let bytes = self.store.get(&self.key, 0..MAX_CLAIM_BYTES as u64 + 1).await?;
-        Ok(Some((Claim::parse(&bytes)?, tag)))
-    }
-
-    async fn put(&self, claim: &Claim, when: When) -> Result<Tag, StoreError> {
-        self.store.put(&self.key, claim.to_bytes().into(), &Put { when, ..Put::default() }).await
+        Ok(found)
     }
 }
 

@@ -7,25 +7,28 @@
 
 mod history;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use etcd_data::Kind;
+use jiff::SignedDuration;
 use store::memory::Memory;
-use store::{Abilities, Key, Put, Store, StoreError};
-use testkit::{Forward, Forwarding};
+use store::{Abilities, Key, Listing, Put, Store, StoreError};
+use testkit::{Forward, Forwarding, Keeping, KeepingStore};
 
 use super::*;
 use crate::Error;
 use crate::identity::ClusterUid;
+use crate::name::Name;
 
 fn candidate(holder: &str, cluster: u128) -> Candidate {
     let cluster = Cluster { name: "prod".into(), id: ClusterUid(cluster) };
     Candidate { cluster, holder: holder.into(), serves: None, instance: Instance::draw() }
 }
 
-fn gate<'a>(store: &'a Memory, holder: &str, lasts: Duration) -> Gate<'a> {
+fn gate<'a>(store: &'a dyn Store, holder: &str, lasts: Duration) -> Gate<'a> {
     Gate::new(store, "prod/", Fence::new(candidate(holder, 1), Terms::lasting(lasts), Epoch(0))).unwrap()
 }
 
@@ -36,55 +39,83 @@ fn fence_error<T: std::fmt::Debug>(result: Result<T, Error>) -> FenceError {
     }
 }
 
+/// One where claims are replaced, and one where nothing is.
+fn places() -> [KeepingStore; 2] {
+    let (replaces, keeps) = (keeping(), keeping());
+    replaces.0.keep_for(None);
+    [replaces, keeps]
+}
+
+fn keeping() -> KeepingStore {
+    Keeping::of(Arc::new(Memory::new()), SignedDuration::from_hours(24))
+}
+
+async fn names(store: &dyn Store) -> Vec<String> {
+    let listed = store.list(&Listing::below("prod")).await.unwrap().objects;
+    listed.iter().map(|info| info.key.name().trim_start_matches('0').to_owned()).collect()
+}
+
+fn at_once(holder: &str) -> Fence {
+    let terms = Terms { renew_after: Duration::ZERO, ..Terms::lasting(LONG) };
+    let mut fence = Fence::new(candidate(holder, 1), terms, Epoch(0));
+    fence.seldom.renew_after = Duration::ZERO;
+    fence
+}
+
 const LONG: Duration = Duration::from_secs(3600);
 const NOW: Acquire = Acquire::Within(Duration::ZERO);
 
 #[tokio::test]
 async fn the_first_one_writes_and_the_second_is_told_who_does() {
-    let store = Memory::new();
-    let mut first = gate(&store, "one", LONG);
-    let permit = first.acquire(NOW).await.unwrap();
-    assert_eq!(permit.epoch(), Epoch(1));
-    assert_eq!(first.acquire(NOW).await.unwrap().epoch(), Epoch(1), "it still has it");
+    for store in places() {
+        let mut first = gate(&store, "one", LONG);
+        let permit = first.acquire(NOW).await.unwrap();
+        assert_eq!(permit.epoch(), Epoch(1));
+        assert_eq!(first.acquire(NOW).await.unwrap().epoch(), Epoch(1), "it still has it");
 
-    let error = fence_error(gate(&store, "two", LONG).acquire(NOW).await);
-    let FenceError::Held { holder, ends_in } = &error else { panic!("{error}") };
-    assert_eq!((holder.holder.as_str(), holder.epoch), ("one", Epoch(1)));
-    assert!(*ends_in > LONG / 2 && *ends_in <= LONG);
-    assert_eq!(error.kind(), Kind::Conflict);
+        let error = fence_error(gate(&store, "two", LONG).acquire(NOW).await);
+        let FenceError::Held { holder, ends_in } = &error else { panic!("{error}") };
+        assert_eq!((holder.holder.as_str(), holder.epoch), ("one", Epoch(1)));
+        assert!(*ends_in > LONG / 2 && *ends_in <= LONG);
+        assert_eq!(error.kind(), Kind::Conflict);
 
-    first.release().await.unwrap();
-    assert_eq!(gate(&store, "two", LONG).acquire(NOW).await.unwrap().epoch(), Epoch(2));
+        first.release().await.unwrap();
+        assert_eq!(gate(&store, "two", LONG).acquire(NOW).await.unwrap().epoch(), Epoch(2));
+    }
 }
 
 #[tokio::test]
 async fn who_is_taken_over_from_stops_as_soon_as_it_looks() {
-    let store = Memory::new();
-    let terms = Terms { renew_after: Duration::ZERO, ..Terms::lasting(LONG) };
-    let mut first = Gate::new(&store, "prod/", Fence::new(candidate("one", 1), terms, Epoch(0))).unwrap();
-    first.acquire(NOW).await.unwrap();
-    assert!(first.renew().await.unwrap().is_some());
+    for store in places() {
+        let mut first = Gate::new(&store, "prod/", at_once("one")).unwrap();
+        first.acquire(NOW).await.unwrap();
+        // Where it finds that nothing is replaced, it has to look first.
+        for _ in 0..2 {
+            assert!(first.renew().await.unwrap().is_some());
+        }
 
-    let mut second = gate(&store, "two", LONG);
-    assert_eq!(second.acquire(Acquire::TakeOver).await.unwrap().epoch(), Epoch(2));
-    // Its put finds another claim, and then it looks.
-    let renewed = match first.renew().await {
-        Ok(_) => first.renew().await,
-        error => error,
-    };
-    assert!(matches!(fence_error(renewed), FenceError::Lost { by } if by.holder == "two"));
-    assert!(first.permit().is_none());
-    assert!(matches!(fence_error(first.acquire(NOW).await), FenceError::Lost { .. }), "and it stays so");
-    assert!(second.permit().is_some());
+        let mut second = gate(&store, "two", LONG);
+        assert_eq!(second.acquire(Acquire::TakeOver).await.unwrap().epoch(), Epoch(2));
+        // Its put finds another claim, and then it looks.
+        let renewed = match first.renew().await {
+            Ok(_) => first.renew().await,
+            error => error,
+        };
+        assert!(matches!(fence_error(renewed), FenceError::Lost { by } if by.holder == "two"));
+        assert!(first.permit().is_none());
+        assert!(matches!(fence_error(first.acquire(NOW).await), FenceError::Lost { .. }), "and it stays so");
+        assert!(second.permit().is_some());
+    }
 }
 
 #[tokio::test]
 async fn one_who_is_gone_is_followed_when_its_claim_has_run_out() {
-    let store = Memory::new();
-    let mut gone = gate(&store, "one", Duration::from_millis(20));
-    let _ = gone.acquire(NOW).await;
-    let patient = Acquire::Within(LONG);
-    assert_eq!(gate(&store, "two", LONG).acquire(patient).await.unwrap().epoch(), Epoch(2));
+    for store in places() {
+        let mut gone = gate(&store, "one", Duration::from_millis(20));
+        let _ = gone.acquire(NOW).await;
+        let patient = Acquire::Within(LONG);
+        assert_eq!(gate(&store, "two", LONG).acquire(patient).await.unwrap().epoch(), Epoch(2));
+    }
 }
 
 #[tokio::test]
@@ -102,21 +133,22 @@ async fn the_epoch_is_higher_than_any_in_the_archive_though_the_file_is_gone() {
 
 #[tokio::test]
 async fn who_is_known_to_be_gone_is_not_waited_for_and_everybody_else_is() {
-    let store = Memory::new();
-    let gone = candidate("one", 1);
-    let after = |earlier: &Candidate| {
-        let mut fence = Fence::new(candidate("next", 1), Terms::lasting(LONG), Epoch(0));
-        fence.comes_after(earlier.instance);
-        Gate::new(&store, "prod/", fence).unwrap()
-    };
-    let fence = Fence::new(gone.clone(), Terms::lasting(LONG), Epoch(0));
-    Gate::new(&store, "prod/", fence).unwrap().acquire(NOW).await.unwrap();
-    let of_another = fence_error(after(&candidate("other", 1)).acquire(NOW).await);
-    assert!(matches!(of_another, FenceError::Held { .. }), "{of_another}");
-    assert_eq!(after(&gone).acquire(NOW).await.unwrap().epoch(), Epoch(2));
-    // Somebody writes since.
-    let since = fence_error(after(&gone).acquire(NOW).await);
-    assert!(matches!(since, FenceError::Held { .. }), "{since}");
+    for store in places() {
+        let gone = candidate("one", 1);
+        let after = |earlier: &Candidate| {
+            let mut fence = Fence::new(candidate("next", 1), Terms::lasting(LONG), Epoch(0));
+            fence.comes_after(earlier.instance);
+            Gate::new(&store, "prod/", fence).unwrap()
+        };
+        let fence = Fence::new(gone.clone(), Terms::lasting(LONG), Epoch(0));
+        Gate::new(&store, "prod/", fence).unwrap().acquire(NOW).await.unwrap();
+        let of_another = fence_error(after(&candidate("other", 1)).acquire(NOW).await);
+        assert!(matches!(of_another, FenceError::Held { .. }), "{of_another}");
+        assert_eq!(after(&gone).acquire(NOW).await.unwrap().epoch(), Epoch(2));
+        // Somebody writes since.
+        let since = fence_error(after(&gone).acquire(NOW).await);
+        assert!(matches!(since, FenceError::Held { .. }), "{since}");
+    }
 }
 
 #[tokio::test]
@@ -139,6 +171,78 @@ async fn what_stands_there_and_is_no_claim_of_ours_is_refused() {
         let error = fence_error(gate(&store, "one", LONG).acquire(Acquire::TakeOver).await);
         assert_eq!(error.kind(), kind, "{error}");
     }
+}
+
+#[tokio::test]
+async fn where_nothing_is_replaced_claims_are_only_created_and_last_longer() {
+    let store = keeping();
+    let mut first = gate(&store, "one", Duration::from_secs(8));
+    first.acquire(NOW).await.unwrap();
+    assert_eq!(names(&store).await, ["writer.json"], "nobody knows it yet");
+    first.release().await.unwrap();
+    assert_eq!(names(&store).await, ["writer.json", ".json", "1.json", "2.json"]);
+
+    let mut second = gate(&store, "two", Duration::from_secs(8));
+    let permit = second.acquire(NOW).await.unwrap();
+    assert_eq!(permit.epoch(), Epoch(2));
+    let (left, due) = (permit.until().since(Tick::now()), second.due().since(Tick::now()));
+    assert!(left > Duration::from_secs(490) && left <= Duration::from_secs(500), "{left:?}");
+    assert!(due > Duration::from_secs(290) && due <= Duration::from_secs(300), "{due:?}");
+    assert_eq!(Terms::lasting(Duration::from_secs(8)).renewed_seldom().claims_a_day(), 288);
+    let held = fence_error(gate(&store, "three", LONG).acquire(NOW).await);
+    assert!(matches!(held, FenceError::Held { ends_in, .. } if ends_in > Duration::from_secs(590)), "{held}");
+
+    // Nor is anything replaced when the place does not keep it any more.
+    store.0.keep_for(None);
+    let written = store.get(&Key::parse("prod/writer.json").unwrap(), 0..1 << 16).await.unwrap();
+    second.release().await.unwrap();
+    gate(&store, "three", LONG).acquire(NOW).await.unwrap();
+    assert_eq!(store.get(&Key::parse("prod/writer.json").unwrap(), 0..1 << 16).await.unwrap(), written);
+}
+
+/// One who was refused begins with claims that are created, while the holder goes on to replace its own.
+#[tokio::test]
+async fn a_claim_that_is_replaced_after_others_are_created_counts_for_nothing() {
+    let store = keeping();
+    store.0.keep_for(None);
+    let mut first = Gate::new(&store, "prod/", at_once("one")).unwrap();
+    first.acquire(NOW).await.unwrap();
+    store.0.keep_for(Some(SignedDuration::from_hours(24)));
+    let mut second = gate(&store, "two", LONG);
+    assert_eq!(second.acquire(Acquire::TakeOver).await.unwrap().epoch(), Epoch(2));
+    store.0.keep_for(None);
+    let renewed = match first.renew().await {
+        Ok(_) => first.renew().await,
+        error => error,
+    };
+    assert!(matches!(fence_error(renewed), FenceError::Lost { by } if by.holder == "two"));
+    assert!(first.permit().is_none() && second.permit().is_some());
+}
+
+/// A writer that was paused for days finds the name of its next claim free, as that was deleted meanwhile.
+#[tokio::test]
+async fn a_claim_whose_name_is_free_again_counts_for_nothing() {
+    let store = keeping();
+    let mut first = Gate::new(&store, "prod/", at_once("one")).unwrap();
+    first.acquire(NOW).await.unwrap();
+    for _ in 0..3 {
+        first.renew().await.unwrap();
+    }
+    let next = names(&store).await.len() - 1;
+    let mut second = Gate::new(&store, "prod/", at_once("two")).unwrap();
+    second.acquire(Acquire::TakeOver).await.unwrap();
+    second.renew().await.unwrap();
+    store.0.keep_for(None);
+    let taken = Name::Claim(next as u64).below("prod/").unwrap();
+    assert!(store.head(&taken).await.is_ok());
+    store.delete(std::slice::from_ref(&taken)).await.remove(0).unwrap();
+
+    let renewed = match first.renew().await {
+        Ok(_) => first.renew().await,
+        error => error,
+    };
+    assert!(matches!(fence_error(renewed), FenceError::Lost { by } if by.holder == "two"));
+    assert!(first.permit().is_none() && second.permit().is_some());
 }
 
 #[test]

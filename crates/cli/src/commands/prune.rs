@@ -136,6 +136,8 @@ documented! {
         pub objects: Vec<PruneObject>,
         /// Uploads that nobody finished, and what was done about them.
         pub uploads: Vec<PruneUpload>,
+        /// How many old claims of writers were deleted, or would be tried: the store may keep them still.
+        pub claims: usize,
         /// Objects that the store keeps from being deleted for longer now, or would.
         pub extended: Vec<String>,
         /// Objects that stay and could not be kept for longer. Where there are any, nothing is deleted.
@@ -295,7 +297,8 @@ fn ends(ui: &Ui, report: &PruneReport, pruned: &Pruned) -> Result<Exit, Failure>
     });
     let of_uploads = pruned.uploads.iter().filter_map(|(_, given_up)| given_up.as_ref().err());
     let of_extended = pruned.extended.iter().filter_map(|(_, result)| result.as_ref().err());
-    let first: Option<&StoreError> = of_objects.chain(of_uploads).chain(of_extended).next();
+    let all = of_objects.chain(of_uploads).chain(of_extended).chain(&pruned.claims_failed);
+    let first: Option<&StoreError> = all.into_iter().next();
     match first {
         Some(error) if report.deleted == 0 && report.extended.is_empty() => Err(store_failure(error)),
         Some(_) => Ok(Exit::Findings),
@@ -426,6 +429,7 @@ impl PruneReport {
             failed: objects.iter().filter(|object| object.error.is_some()).count(),
             objects,
             uploads: uploads.collect(),
+            claims: if args.dry_run { plan.claims.len() } else { pruned.claims },
             extended: pruned.extended.iter().filter(|(_, kept)| kept.is_ok()).map(|(key, _)| key.to_string()).collect(),
             not_extended: pruned.extended.iter().filter_map(NotExtended::of).collect(),
         }
@@ -441,6 +445,12 @@ impl PruneReport {
             for key in &self.extended {
                 text.push_str(&format!("keep for longer: {key}\n"));
             }
+            if self.claims > 0 {
+                text.push_str(&format!(
+                    "delete, if the store lets them go: {} claims that others came after\n",
+                    self.claims
+                ));
+            }
             text.push_str("\nnothing was done: this is a dry run");
             return text;
         }
@@ -455,6 +465,10 @@ impl PruneReport {
         let (deleted, stay) = (self.deleted, if kept == 1 { "stays" } else { "stay" });
         let were = if deleted == 1 { "object was" } else { "objects were" };
         text.push_str(&format!("{deleted} {were} deleted ({freed}), {kept} {stay}"));
+        match self.claims {
+            0 => {}
+            count => text.push_str(&format!("; {count} old claims are gone")),
+        }
         match self.extended.len() {
             0 => {}
             count => text.push_str(&format!("; the store keeps {count} for longer now")),

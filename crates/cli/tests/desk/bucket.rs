@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use jiff::SignedDuration;
 use serde_json::Value;
 use store::{Bag, Credentials, Secret, Settings, Store};
 use testkit::stores::{FakeGcs, Toxic};
@@ -41,6 +42,16 @@ impl Bucket {
     /// It, for the test itself: not through that network.
     pub(crate) fn open(&self) -> Arc<dyn Store> {
         open_bucket(&self.server)
+    }
+
+    /// Everything in it is kept for so long from now on, by a policy of the bucket.
+    pub(crate) fn keep_for(&self, time: SignedDuration) {
+        self.server.keep_for("archives", time);
+    }
+
+    /// What is in it.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.server.names("archives")
     }
 
     /// HashKV as `refloat` finds it there at `revision`, not through that network.

@@ -3,22 +3,33 @@
 
 use std::collections::BTreeMap;
 use std::env;
+use std::sync::Arc;
 
 use etcd_data::Revision;
 use etcd_data::database::RevisionRange;
+use jiff::SignedDuration;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use store::memory::Memory;
-use store::{Fault, Info, Key, StoreError};
+use store::{Fault, Listing, Store, StoreError};
+use testkit::{Keeping, KeepingStore, ManualClock};
 
 use super::*;
+use crate::fence::claims::{self, Claims, Standing};
 
 const SEEDS: u64 = 4000;
 const TURNS: usize = 500;
+const FOLDER: &str = "prod/";
+const BEGINNING: Duration = Duration::from_secs(1000);
 
 struct World {
     random: SmallRng,
-    store: Memory,
+    store: KeepingStore,
+    clock: ManualClock,
+    /// When the place begins to keep everything, and for how long. It keeps nothing otherwise.
+    keeps: Option<(Duration, Duration)>,
+    /// How much slower everything goes where claims are only created.
+    pace: u32,
     /// True time, which nobody knows.
     time: Duration,
     writers: Vec<Writer>,
@@ -42,6 +53,8 @@ struct Told {
     epochs: u64,
     lost_answers: usize,
     without_force: usize,
+    created: usize,
+    deleted: usize,
 }
 
 struct Writer {
@@ -58,11 +71,11 @@ struct Writer {
 enum Doing {
     Nothing,
     /// It has the tag, and not the claim yet.
-    Looking(Option<Info>),
+    Looking(Option<Standing>),
     /// It waits for the answer to a claim, or to an object, until it gives up.
     Claiming {
         claim: Claim,
-        answer: Option<PutOutcome>,
+        answer: Option<Result<Tag, StoreError>>,
         until: Duration,
     },
     Writing {
@@ -86,15 +99,21 @@ enum Request {
 }
 
 impl World {
-    fn new(seed: u64) -> Self {
+    fn new(seed: u64, form: Form) -> Self {
         let mut random = SmallRng::seed_from_u64(seed);
         let count = random.random_range(2..=3);
         let writers = (0..count).map(|index| Writer::new(index, &mut random)).collect();
         let has_force = random.random_bool(0.2);
+        let clock = ManualClock::at(Timestamp::UNIX_EPOCH);
+        let inner = Arc::new(Memory::new().with_clock(clock.skewed(SignedDuration::ZERO)));
+        let keeps = form.keeps(&mut random);
         Self {
             random,
-            store: Memory::new(),
-            time: Duration::from_secs(1000),
+            store: Keeping::new(inner, clock.skewed(SignedDuration::ZERO)),
+            clock,
+            pace: if keeps.is_some() { 20 } else { 1 },
+            keeps,
+            time: BEGINNING,
             writers,
             flying: Vec::new(),
             objects: BTreeMap::new(),
@@ -107,8 +126,10 @@ impl World {
 
     async fn run(mut self) -> Told {
         for _ in 0..TURNS {
-            self.time += Duration::from_millis(self.random.random_range(0..1500));
+            let step = Duration::from_millis(self.random.random_range(0..1500)) * self.pace;
+            self.go_on(step);
             self.arrivals().await;
+            self.tidy().await;
             let writer = self.random.random_range(0..self.writers.len());
             if self.writers[writer].paused_until <= self.time {
                 self.turn(writer).await;
@@ -116,13 +137,36 @@ impl World {
             self.mishap(writer);
             self.check_permits();
         }
-        self.time += Duration::from_secs(100_000);
+        self.go_on(Duration::from_secs(100_000));
         self.arrivals().await;
         self.check_chain();
         self.told.acknowledged = self.acknowledged.len();
         self.told.epochs = self.holders.len() as u64;
         self.told.without_force = usize::from(!self.has_force);
         self.told
+    }
+
+    fn go_on(&mut self, step: Duration) {
+        self.time += step;
+        self.clock.advance(step);
+        if let Some((since, time)) = self.keeps
+            && self.time - BEGINNING >= since
+        {
+            self.store.0.keep_for(Some(time.try_into().unwrap()));
+        }
+    }
+
+    /// Old claims go at times, however young they are, if the place lets them.
+    async fn tidy(&mut self) {
+        if !self.random.random_bool(0.05) {
+            return;
+        }
+        let listed = self.store.list(&Listing::below("prod/writer")).await.unwrap().objects;
+        self.told.created = self.told.created.max(listed.len());
+        for old in listed.iter().skip(1).rev().skip(1) {
+            let gone = self.store.delete(std::slice::from_ref(&old.key)).await.remove(0);
+            self.told.deleted += usize::from(gone.is_ok());
+        }
     }
 
     /// What has arrived by now is carried out, in the order of arrival; the answer may be lost.
@@ -135,15 +179,13 @@ impl World {
             self.told.lost_answers += usize::from(is_lost);
             match flying.what {
                 Request::Claim(claim, when) => {
-                    let put = Put { when, ..Put::default() };
-                    let done = self.store.put(&key(), claim.to_bytes().into(), &put).await;
-                    let outcome = done.map_or(PutOutcome::Unclear, PutOutcome::Done);
+                    let done = Claims::new(&self.store, FOLDER).unwrap().send(&claim, &when).await;
                     let writer = &mut self.writers[flying.writer];
                     if let Doing::Claiming { claim: awaited, answer, .. } = &mut writer.doing
                         && *awaited == claim
                         && !is_lost
                     {
-                        *answer = Some(outcome);
+                        *answer = Some(done);
                     }
                 }
                 Request::Object(epoch, name) => {
@@ -167,18 +209,28 @@ impl World {
         let now = self.writers[index].now(self.time);
         match std::mem::replace(&mut self.writers[index].doing, Doing::Nothing) {
             Doing::Nothing => self.begin(index, now).await,
-            Doing::Looking(head) => {
-                let found = match head {
+            Doing::Looking(standing) => {
+                let found = match standing {
                     None => None,
-                    Some(info) => {
-                        let bytes = self.store.get(&info.key, 0..1 << 20).await.unwrap();
-                        Some((Claim::parse(&bytes).unwrap(), info.tag.unwrap()))
-                    }
+                    Some(standing) => match Claims::new(&self.store, FOLDER).unwrap().read(standing).await {
+                        Ok(found) => Some(found),
+                        Err(Error::Store(StoreError { fault: Fault::NotFound, .. })) => return,
+                        Err(error) => panic!("{error}"),
+                    },
                 };
-                self.writers[index].fence.saw(now, found);
+                let fence = &mut self.writers[index].fence;
+                if found.as_ref().is_some_and(|(_, tag)| claims::is_created(tag)) {
+                    fence.renew_seldom();
+                }
+                fence.saw(now, found);
             }
             Doing::Claiming { claim, answer, until } => match answer {
-                Some(outcome) => self.writers[index].fence.put(&claim, outcome, now),
+                Some(Ok(tag)) => {
+                    let counts = Claims::new(&self.store, FOLDER).unwrap().confirm(&tag).await;
+                    let outcome = counts.map_or(PutOutcome::Unclear, |()| PutOutcome::Done(tag));
+                    self.writers[index].fence.put(&claim, outcome, now);
+                }
+                Some(Err(_)) => self.writers[index].fence.put(&claim, PutOutcome::Unclear, now),
                 None if self.time >= until => self.writers[index].fence.put(&claim, PutOutcome::Unclear, now),
                 None => self.writers[index].doing = Doing::Claiming { claim, answer, until },
             },
@@ -195,7 +247,7 @@ impl World {
                 Some(Err(_)) => self.writers[index].end = None,
                 // It may be there or not, or come later, so it is put again until that is known.
                 None if self.time >= until => {
-                    let until = self.time + Duration::from_secs(20);
+                    let until = self.time + self.pace * Duration::from_secs(20);
                     self.fly(index, Request::Object(permit.epoch(), name));
                     self.writers[index].doing = Doing::Writing { permit, name, answer, until };
                 }
@@ -208,14 +260,11 @@ impl World {
         let writer = &mut self.writers[index];
         match writer.fence.next(now, Timestamp::UNIX_EPOCH) {
             Ok(Move::Look) => {
-                let head = match self.store.head(&key()).await {
-                    Err(StoreError { fault: Fault::NotFound, .. }) => None,
-                    head => Some(head.unwrap()),
-                };
-                self.writers[index].doing = Doing::Looking(head);
+                let standing = Claims::new(&self.store, FOLDER).unwrap().standing().await.unwrap();
+                self.writers[index].doing = Doing::Looking(standing);
             }
             Ok(Move::Put(claim, when)) => {
-                let until = self.time + Duration::from_secs(15);
+                let until = self.time + self.pace * Duration::from_secs(15);
                 self.fly(index, Request::Claim(claim.clone(), when));
                 self.writers[index].doing = Doing::Claiming { claim, answer: None, until };
             }
@@ -244,14 +293,14 @@ impl World {
             to += 1;
         }
         let name = (end + 1, to);
-        let until = self.time + Duration::from_secs(20);
+        let until = self.time + self.pace * Duration::from_secs(20);
         self.fly(index, Request::Object(permit.epoch(), name));
         self.writers[index].doing = Doing::Writing { permit, name, answer: None, until };
     }
 
     fn fly(&mut self, writer: usize, what: Request) {
         let delay = if self.random.random_bool(0.05) { 120_000 } else { 3000 };
-        let arrives = self.time + Duration::from_millis(self.random.random_range(1..delay));
+        let arrives = self.time + self.pace * Duration::from_millis(self.random.random_range(1..delay));
         let instance = self.writers[writer].fence.me.instance;
         self.flying.push(Flying { writer, instance, arrives, what });
     }
@@ -259,7 +308,7 @@ impl World {
     fn mishap(&mut self, index: usize) {
         if self.random.random_bool(0.03) {
             let pause = self.random.random_range(0..120);
-            self.writers[index].paused_until = self.time + Duration::from_secs(pause);
+            self.writers[index].paused_until = self.time + self.pace * Duration::from_secs(pause);
         }
         if self.random.random_bool(0.01) {
             self.writers[index] = Writer::new(index, &mut self.random);
@@ -335,26 +384,55 @@ impl Writer {
     }
 }
 
-fn key() -> Key {
-    Key::parse("prod/writer.json").unwrap()
+/// Where the claims of a history stand.
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    /// In `writer.json`, which is replaced.
+    Replaced,
+    /// That begins to be kept at some time, and with it all claims after it; for a moment, or for good.
+    Created,
 }
 
-#[tokio::test]
-async fn whatever_happens_to_writers_their_objects_make_one_chain() {
+impl Form {
+    fn keeps(self, random: &mut SmallRng) -> Option<(Duration, Duration)> {
+        let since = Duration::from_secs(random.random_range(0..2000));
+        let time = if random.random_bool(0.5) { random.random_range(1..1000) } else { 1_000_000_000 };
+        match self {
+            Self::Replaced => None,
+            Self::Created => Some((since, Duration::from_secs(time))),
+        }
+    }
+}
+
+async fn whatever_happens(form: Form) -> Told {
     let only: Option<u64> = env::var("FENCE_SEED").ok().map(|seed| seed.parse().unwrap());
     let mut all = Told::default();
     for seed in only.map_or(0..SEEDS, |seed| seed..seed + 1) {
-        let ran = tokio::spawn(World::new(seed).run()).await;
-        let told = ran.unwrap_or_else(|error| panic!("FENCE_SEED={seed}: {error}"));
+        let ran = tokio::spawn(World::new(seed, form).run()).await;
+        let told = ran.unwrap_or_else(|error| panic!("FENCE_SEED={seed}, {form:?}: {error}"));
         all.acknowledged += told.acknowledged;
         all.late += told.late;
         all.epochs += told.epochs;
         all.lost_answers += told.lost_answers;
         all.without_force += told.without_force;
+        all.created += told.created;
+        all.deleted += told.deleted;
     }
     println!("{all:?}");
-    if only.is_none() {
-        let enough = all.acknowledged > 20_000 && all.late > 100 && all.epochs > 3 * SEEDS && all.lost_answers > 10_000;
-        assert!(enough && all.without_force > 2000, "the histories are too tame: {all:?}");
-    }
+    let enough = all.acknowledged > 20_000 && all.late > 100 && all.epochs > 3 * SEEDS && all.lost_answers > 10_000;
+    assert!(only.is_some() || enough && all.without_force > 2000, "the histories are too tame: {all:?}");
+    all
+}
+
+#[tokio::test]
+async fn whatever_happens_to_writers_their_objects_make_one_chain() {
+    let told = whatever_happens(Form::Replaced).await;
+    assert_eq!(told.created, 0);
+}
+
+#[tokio::test]
+async fn whatever_happens_where_nothing_is_replaced_their_objects_make_one_chain() {
+    let told = whatever_happens(Form::Created).await;
+    let enough = told.created as u64 > 5 * SEEDS && told.deleted as u64 > 2 * SEEDS;
+    assert!(env::var_os("FENCE_SEED").is_some() || enough, "the histories are too tame: {told:?}");
 }
