@@ -142,6 +142,7 @@ const ENDINGS: &[(&str, &str, &str)] = &[
     ("`defrag`", "`SRC` is a URL", "5"),
     ("all", "a running etcd holds `SRC`; it was changed while it was read", "6"),
     ("all", "a store does not answer, or its answers make no sense", "7"),
+    ("all", "there is no room here (`--scratch`) for what has to be fetched", "7"),
     ("all", "`SRC` may not be read, or what is to be written may not be", "8"),
     ("all", "credentials are missing or refused, or do not allow it; no key opens what is encrypted", "8"),
     ("all", "the reader of the output went away (`refloat keys … \\| head`)", "as if it had not"),
