@@ -264,6 +264,13 @@ impl<'a> Branch<'a> {
         let element = HEADER_SIZE + index * ELEMENT_SIZE;
         element as u64 + u64::from(u32_at(self.bytes, element).unwrap_or_default())
     }
+
+    /// Where the last byte that an element uses ends, from the page's start.
+    pub(crate) fn used(&self) -> u64 {
+        let key_len = |index| u32_at(self.bytes, HEADER_SIZE + index * ELEMENT_SIZE + 4).unwrap_or_default();
+        let ends = (0..self.len()).map(|index| self.key_start(index) + u64::from(key_len(index)));
+        ends.max().unwrap_or(HEADER_SIZE as u64)
+    }
 }
 
 /// The count of elements, if their table fits into `bytes`.

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use crate::aligned::AlignedBytes;
 use crate::error::{Error, Fault};
-use crate::page::{Branch, Leaf, PageHeader, PageId, PageKind};
+use crate::page::{Branch, ELEMENT_SIZE, HEADER_SIZE, Leaf, PageHeader, PageId, PageKind};
 use crate::storage::Storage;
 
-/// No page that bbolt writes is larger: four values at their limit, and their keys.
-const MAX_RUN_BYTES: u64 = 4 * (1 << 31) + (1 << 20);
+/// No page is read further than that. etcd takes requests of 1.5 MiB, or of what its `--max-request-bytes` says, and warns
+/// of more than 10 MiB; what is in one request is one entry of its log, which is held in memory whole. So a page with a GiB of
+/// elements is none of etcd's, and a large number costs nothing to write.
+const MAX_RUN_BYTES: u64 = 1 << 30;
 
 /// A page of a tree, with the pages that overflow from it.
 #[derive(Debug, Clone, Copy)]
@@ -72,13 +74,14 @@ impl PageReader {
         }
     }
 
-    /// The header of the page at `page`, and the bytes of it and of all that overflows from it.
+    /// The header of the page at `page`, and the bytes of it and of what overflows from it, as far as its elements go.
     pub fn run(&mut self, page: PageId) -> Result<(PageHeader, &[u8]), Error> {
         let header = self.header(page)?;
         Ok((header, self.run_of(header)?))
     }
 
-    /// The bytes of the page whose header was read to be `header`, and of all that overflows from it.
+    /// The bytes of the page whose header was read to be `header`, and of what overflows from it, up to the end of the page in
+    /// which its elements end: how much overflows is said by the file alone.
     pub(crate) fn run_of(&mut self, header: PageHeader) -> Result<&[u8], Error> {
         let page = header.id;
         let page_size = u64::from(self.layout.page_size);
@@ -88,11 +91,27 @@ impl PageReader {
         if header.overflow == 0 {
             return self.fetch(page, start, page_size);
         }
-        let size = page_size * pages;
+        let size = self.used(header, page_size * pages)?;
         if size > MAX_RUN_BYTES {
             return Err(Fault::TooLarge { size }.on(page).into());
         }
         self.fetch(page, start, size)
+    }
+
+    /// How much of the `size` bytes that the page says it has its elements take, in whole pages. Of a page that has none, one.
+    fn used(&mut self, header: PageHeader, size: u64) -> Result<u64, Error> {
+        let (page, page_size) = (header.id, u64::from(self.layout.page_size));
+        let table = (HEADER_SIZE + usize::from(header.count) * ELEMENT_SIZE) as u64;
+        if table > size {
+            return Err(Fault::TableTooLong { count: header.count.into() }.on(page).into());
+        }
+        let bytes = self.fetch(page, page.0 * page_size, table.max(page_size))?;
+        let end = match header.kind {
+            PageKind::Leaf => Leaf::parse(page, header.count, bytes)?.used(),
+            PageKind::Branch => Branch::parse(page, header.count, bytes)?.used(),
+            PageKind::Meta | PageKind::Freelist => 0,
+        };
+        Ok(((end.max(table) / page_size + 1) * page_size).min(size))
     }
 
     /// The header of the page at `page`, which lies inside the file with all that overflows from it.
@@ -128,7 +147,7 @@ impl PageReader {
     }
 
     /// `len` bytes from `start`, where `page` is.
-    fn fetch(&mut self, page: PageId, start: u64, len: u64) -> Result<&[u8], Error> {
+    pub(crate) fn fetch(&mut self, page: PageId, start: u64, len: u64) -> Result<&[u8], Error> {
         if self.window.holds(start, len) {
             return Ok(self.window.get(start, len));
         }

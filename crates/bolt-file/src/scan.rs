@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 use crate::cursor::{MAX_DEPTH, child_index, inline_header};
-use crate::error::{Error, Fault};
+use crate::error::{Corrupt, Error, Fault};
 use crate::file::{BoltFile, Bucket, Root};
 use crate::page::{Leaf, PageId};
 use crate::reader::{Node, PageReader};
@@ -123,11 +123,22 @@ impl SpanReader {
         direction: Direction,
         visit: &mut impl FnMut(Leaf<'_>) -> Result<ControlFlow<()>, E>,
     ) -> Result<ControlFlow<()>, E> {
+        self.leaves_around(span, direction, &mut |leaf| visit(leaf.map_err(Error::from)?))
+    }
+
+    /// Shows `visit` every leaf of `span`, until it breaks, and what is wrong with pages that contradict the format. It may go on
+    /// behind them.
+    pub fn leaves_around<E: From<Error>>(
+        &mut self,
+        span: &Span,
+        direction: Direction,
+        visit: &mut impl FnMut(Result<Leaf<'_>, Corrupt>) -> Result<ControlFlow<()>, E>,
+    ) -> Result<ControlFlow<()>, E> {
         match &span.root {
             Root::Page(page) => self.below(*page, direction, MAX_DEPTH, visit),
             Root::Inline(bytes, page) => {
                 let header = inline_header(bytes, *page)?;
-                visit(Leaf::parse(*page, header.count, bytes).map_err(Error::from)?)
+                visit(Leaf::parse(*page, header.count, bytes))
             }
         }
     }
@@ -137,14 +148,24 @@ impl SpanReader {
         page: PageId,
         direction: Direction,
         depth: usize,
-        visit: &mut impl FnMut(Leaf<'_>) -> Result<ControlFlow<()>, E>,
+        visit: &mut impl FnMut(Result<Leaf<'_>, Corrupt>) -> Result<ControlFlow<()>, E>,
     ) -> Result<ControlFlow<()>, E> {
-        let children = match self.pages.node(page)? {
-            Node::Leaf(leaf) => return visit(leaf),
-            Node::Branch(branch) => {
+        let children = match self.pages.node(page) {
+            Ok(Node::Leaf(leaf)) => return visit(Ok(leaf)),
+            Ok(Node::Branch(branch)) => {
                 let child = |index| Ok(branch.get(index)?.map_or(page, |(_, child)| child));
-                (0..branch.len()).map(child).collect::<Result<Vec<_>, Error>>()?
+                (0..branch.len()).map(child).collect::<Result<Vec<_>, Corrupt>>()
             }
+            // Whoever goes on behind that never comes to an end.
+            Err(Error::Corrupt(Corrupt { fault: Fault::Tangled, page })) => {
+                return Err(Error::from(Fault::Tangled.on(page)).into());
+            }
+            Err(Error::Corrupt(corrupt)) => Err(corrupt),
+            Err(error) => return Err(error.into()),
+        };
+        let children = match children {
+            Ok(children) => children,
+            Err(corrupt) => return visit(Err(corrupt)),
         };
         if depth == 0 {
             return Err(Error::from(Fault::TooDeep { limit: MAX_DEPTH }.on(page)).into());

@@ -218,3 +218,86 @@ fn findings_beyond_the_limit_are_counted() {
     let report = survives(with_bucket(file, root));
     assert_eq!((report.findings.len(), report.further), (1000, 3999));
 }
+
+/// A file with a long hole at its end, which takes no room and says of itself what its first bytes say.
+struct Sparse {
+    bytes: Vec<u8>,
+    size: u64,
+    read: AtomicU64,
+    largest: AtomicU64,
+}
+
+impl Storage for Sparse {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.size)
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.read.fetch_add(buf.len() as u64, Ordering::Relaxed);
+        self.largest.fetch_max(buf.len() as u64, Ordering::Relaxed);
+        buf.fill(0);
+        let there = self.bytes.get(offset as usize..).unwrap_or_default();
+        let len = there.len().min(buf.len());
+        buf[..len].copy_from_slice(&there[..len]);
+        Ok(())
+    }
+}
+
+/// The page `page` of `file` is made to claim all pages up to `pages`, which is the high-water mark then.
+fn stretched(mut file: Vec<u8>, page: u64, root: u64, freelist: u64, pages: u64) -> Arc<Sparse> {
+    let overflow = (pages - page - 1) as u32;
+    file[page as usize * 1024 + 12..][..4].copy_from_slice(&overflow.to_le_bytes());
+    for number in [0, 1] {
+        let meta = meta(number, 1024, [root, 0, freelist, pages, 100 + number]);
+        file[number as usize * 1024..][..meta.len()].copy_from_slice(&meta);
+    }
+    Arc::new(Sparse { bytes: file, size: pages * 1024, read: AtomicU64::new(0), largest: AtomicU64::new(0) })
+}
+
+#[test]
+fn of_a_page_that_claims_a_hole_no_more_is_read_than_its_elements_take() {
+    let pages = 6 << 20;
+    let mut file = Hand::new(1024);
+    let root = file.leaf(&[bucket("key", 3)]);
+    let leaf = file.leaf(&[pair("a", vec![1; 3000]), pair("b", "2")]);
+    let storage = stretched(file.finish(root, None), leaf, root, u64::MAX, pages);
+    let file = BoltFile::open(Arc::clone(&storage) as Arc<dyn Storage>).unwrap();
+    let bucket = file.bucket(b"key").unwrap().unwrap();
+    assert_eq!(bucket.get(b"b").unwrap().unwrap(), b"2");
+    let report = check(&file, 2).unwrap();
+    assert!(has(&report, |problem| matches!(problem, Problem::OverflowTooLong { .. })), "{:?}", report.findings);
+    assert!(storage.read.load(Ordering::Relaxed) < 100_000, "{} bytes read", storage.read.load(Ordering::Relaxed));
+}
+
+#[test]
+fn an_element_that_claims_a_hole_is_refused_and_takes_no_memory() {
+    let mut file = Hand::new(1024);
+    let root = file.leaf(&[bucket("key", 3)]);
+    let leaf = file.leaf(&[pair("a", "1")]);
+    let mut bytes = file.finish(root, None);
+    bytes[leaf as usize * 1024 + 16 + 12..][..4].copy_from_slice(&u32::MAX.to_le_bytes());
+    let storage = stretched(bytes, leaf, root, u64::MAX, 6 << 20);
+    let file = BoltFile::open(Arc::clone(&storage) as Arc<dyn Storage>).unwrap();
+    let error = file.bucket(b"key").unwrap().unwrap().get(b"a").unwrap_err();
+    assert!(error.to_string().contains("larger than any value can be"), "{error}");
+    let report = check(&file, 2).unwrap();
+    assert!(has(&report, |problem| problem.to_string().contains("larger than any value can be")));
+    assert!(storage.largest.load(Ordering::Relaxed) <= 4096);
+}
+
+#[test]
+fn a_free_list_that_is_a_hole_is_read_little_by_little() {
+    let (pages, ids) = (1 << 20, 10_000_000_u64);
+    let mut file = Hand::new(1024);
+    let root = file.leaf(&[]);
+    let mut list = header(3, 16, 0xffff, 0);
+    list.extend(ids.to_le_bytes());
+    list.resize(1024, 0);
+    let list = file.push(list);
+    let storage = stretched(file.finish(root, Some(list)), list, root, list, pages);
+    let file = BoltFile::open(Arc::clone(&storage) as Arc<dyn Storage>).unwrap();
+    let mut read = bolt_file::freelist::read(&file).unwrap().unwrap();
+    assert!(read.all(|id| id.is_ok()));
+    assert_eq!(bolt_file::freelist::read(&file).unwrap().unwrap().count() as u64, ids);
+    assert!(storage.largest.load(Ordering::Relaxed) <= 64 << 10);
+}

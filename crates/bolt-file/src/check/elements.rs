@@ -138,12 +138,12 @@ fn inline<'a>(page: PageId, index: u32, name: &'a [u8], bytes: &'a [u8], depth: 
 }
 
 impl<'a> Elements<'a> {
-    /// What is wrong with how much room they take on `bytes`, which is the page and its overflow.
-    pub(crate) fn packing(&self, bytes: &[u8], page_size: u64) -> Vec<Problem> {
+    /// What is wrong with how much room they take on `bytes`, which is what was read of the page and its overflow: together
+    /// `pages` pages.
+    pub(crate) fn packing(&self, bytes: &[u8], pages: u64, page_size: u64) -> Vec<Problem> {
         let mut problems = Vec::new();
         // Older versions take one page more than they need where the elements fill the last one.
         let needed = self.used / page_size + 1;
-        let pages = bytes.len() as u64 / page_size;
         if pages > needed {
             problems.push(Problem::OverflowTooLong { pages: pages - needed });
         }

@@ -18,20 +18,31 @@ pub(crate) fn check(
     lost: bool,
     findings: &mut Findings,
 ) -> Result<u64, Error> {
+    let free = pages_of(file)?;
     let mut note = |page, problem| findings.add(Finding { page, bucket: None, problem });
     let ids = match freelist::read(file) {
-        Ok(ids) => ids.unwrap_or_default(),
+        Ok(ids) => ids.into_iter().flatten().enumerate(),
         Err(Error::Corrupt(corrupt)) => {
             note(corrupt.page, corrupt.fault.into());
             return Ok(0);
         }
         Err(error) => return Err(error),
     };
-    if let Some(after) = ids.array_windows().position(|[before, id]| before > id) {
-        note(list, Problem::FreelistUnsorted { index: after as u64 + 1 });
-    }
-    let free = pages_of(file)?;
-    for id in ids {
+    let (mut before, mut is_sorted) = (PageId(0), true);
+    for (index, id) in ids {
+        let id = match id {
+            Ok(id) => id,
+            Err(Error::Corrupt(corrupt)) => {
+                note(corrupt.page, corrupt.fault.into());
+                return Ok(0);
+            }
+            Err(error) => return Err(error),
+        };
+        if before > id && is_sorted {
+            is_sorted = false;
+            note(list, Problem::FreelistUnsorted { index: index as u64 });
+        }
+        before = id;
         if id.0 < 2 || id.0 >= file.layout().pages {
             note(list, Problem::FreelistId { id });
         } else if !free.insert(id) && id.0 < free.limit() {

@@ -281,7 +281,8 @@ impl Tree {
 
 /// Requires that nothing is wrong with a page by itself.
 fn require_none(page: PageId, elements: &Elements<'_>, bytes: &[u8], page_size: u64) -> Result<(), Unsound> {
-    let problem = elements.problems.first().cloned().or_else(|| elements.packing(bytes, page_size).into_iter().next());
+    let packing = || elements.packing(bytes, bytes.len() as u64 / page_size, page_size).into_iter().next();
+    let problem = elements.problems.first().cloned().or_else(packing);
     problem.map_or(Ok(()), |problem| Err(found(page, problem)))
 }
 

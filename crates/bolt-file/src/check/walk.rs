@@ -156,7 +156,14 @@ impl<'f> Walker<'f> {
     }
 
     fn leaf(&mut self, place: Place<'_>, header: PageHeader) -> Result<(), Error> {
-        let (_, bytes) = self.reader.run(place.page)?;
+        let bytes = match self.reader.run(place.page) {
+            Ok((_, bytes)) => bytes,
+            Err(Error::Corrupt(corrupt)) => {
+                self.lose(place.page, corrupt.fault);
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
         let leaf = match Leaf::parse(place.page, header.count, bytes) {
             Ok(leaf) => leaf,
             Err(corrupt) => {
@@ -165,7 +172,7 @@ impl<'f> Walker<'f> {
             }
         };
         let found = elements::leaf(place.page, &leaf, place.bounds, place.depth);
-        let judged = Judged::new(place, &found, bytes, self.layout.page_size.into());
+        let judged = Judged::new(place, header, &found, bytes, self.layout.page_size.into());
         let below_branch = place.bounds.first.is_some();
         // The names must outlive the reader's window.
         let own = |child: &Child<'_>| (child.index, child.page, self.bucket.is_none().then(|| name_of(child)));
@@ -193,7 +200,14 @@ impl<'f> Walker<'f> {
             self.lose(place.page, corrupt.fault);
             return Ok(());
         }
-        let bytes = self.reader.run(place.page)?.1.to_vec();
+        let bytes = match self.reader.run(place.page) {
+            Ok((_, bytes)) => bytes.to_vec(),
+            Err(Error::Corrupt(corrupt)) => {
+                self.lose(place.page, corrupt.fault);
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
         let branch = match Branch::parse(place.page, header.count, &bytes) {
             Ok(branch) => branch,
             Err(corrupt) => {
@@ -202,7 +216,7 @@ impl<'f> Walker<'f> {
             }
         };
         let found = elements::branch(&branch, place.bounds);
-        let judged = Judged::new(place, &found, &bytes, self.layout.page_size.into());
+        let judged = Judged::new(place, header, &found, &bytes, self.layout.page_size.into());
         self.found.statistics.branch_pages += 1;
         self.found.statistics.branch_bytes += found.used;
         self.take(place, found.problems, found.statistics, found.lost, judged);
@@ -420,10 +434,10 @@ struct Judged {
 }
 
 impl Judged {
-    fn new(place: Place<'_>, found: &Elements<'_>, bytes: &[u8], page_size: u64) -> Self {
+    fn new(place: Place<'_>, header: PageHeader, found: &Elements<'_>, bytes: &[u8], page_size: u64) -> Self {
         let separates = found.first.is_none() || place.bounds.first.is_none_or(|first| found.first == Some(first));
         let on_parent = (!separates).then_some(Problem::Separator { index: place.by.index, child: place.page });
-        Self { on_page: found.packing(bytes, page_size), on_parent }
+        Self { on_page: found.packing(bytes, u64::from(header.overflow) + 1, page_size), on_parent }
     }
 }
 

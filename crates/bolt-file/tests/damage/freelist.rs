@@ -27,8 +27,8 @@ fn a_damaged_free_list_is_named() {
     finds(
         |file| put(file, at(FREELIST, 16), &[0xff; 8]),
         &[
-            "page 2: the free list is out of order at 1",
             "page 2: the free list names page 18446744073709551615, which cannot be free",
+            "page 2: the free list is out of order at 1",
             "page 3: neither in use nor free (1 in a row)",
         ],
     );
