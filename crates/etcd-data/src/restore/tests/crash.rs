@@ -242,14 +242,38 @@ fn an_undo_that_dies_leaves_nothing_half_made_and_the_next_one_works() {
                 assert_eq!(scene.see(&result.unwrap().goes_to), Seen::New, "{at}");
                 break;
             }
-            // It may be that it was done but for the name of what was put away; then there is nothing left to undo.
-            let _ = undo_on(&fine(scene.exchange), &scene.data_dir(), "third");
+            let again = undo_on(&fine(scene.exchange), &scene.data_dir(), "third");
+            let again = again.unwrap_or_else(|error| panic!("{at}: {error:?}"));
             assert_eq!(scene.see(&scene.data_dir()), Seen::Old, "{at}, again");
+            assert_eq!(scene.see(&again.goes_to), Seen::New, "{at}, again");
             scene.check(&format!("{at}, again"));
             assert!(!scene.has_leftovers(), "{at}, again");
             steps += 1;
         }
         assert!(steps > 3, "{name}: {steps} steps");
+    });
+}
+
+#[test]
+fn an_undo_that_dies_and_is_done_again_goes_one_restore_back_and_not_two() {
+    every_scene(|make, name| {
+        if make().what_is_there != Before::OldDirectory {
+            return;
+        }
+        for steps in 0.. {
+            let scene = make();
+            scene.restore_on(&fine(scene.exchange), "a").unwrap();
+            scene.restore_on(&fine(scene.exchange), "b").unwrap();
+            let disk = BrokenDisk::new(steps, End::Death, scene.exchange);
+            let _ = undo_on(&disk, &scene.data_dir(), "c");
+            if !disk.is_over() {
+                break;
+            }
+            let at = format!("{name}: died at step {steps}");
+            undo_on(&fine(scene.exchange), &scene.data_dir(), "d").unwrap_or_else(|error| panic!("{at}: {error:?}"));
+            let record = crate::restore::record::Record::read(&scene.data_dir().join("member"));
+            assert_eq!(record.map(|record| record.stamp).as_deref(), Some("a"), "{at}");
+        }
     });
 }
 
