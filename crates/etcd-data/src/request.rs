@@ -4,6 +4,8 @@
 //! `membershippb/membership.proto` and `authpb/auth.proto`, for all of 3.4 to 3.7. Keys and values are slices of the
 //! entry that they came in, not copies. What a request does is in [`crate::replay`].
 
+#![allow(missing_docs, reason = "fields are called as in etcd's messages, which say what they are")]
+
 use prost::Message;
 use prost::bytes::Bytes;
 
@@ -55,7 +57,6 @@ pub struct Header {
 
 /// One thing that etcd can be asked to do.
 #[derive(Clone, PartialEq, prost::Oneof)]
-#[allow(missing_docs)]
 pub enum Command {
     #[prost(message, tag = "2")]
     V2(V2Request),
@@ -127,7 +128,6 @@ pub struct Empty {}
 
 /// A read. It matters inside a transaction, which fails as a whole when the revision cannot be read.
 #[derive(Clone, PartialEq, Eq, Message)]
-#[allow(missing_docs)]
 pub struct RangeRequest {
     #[prost(bytes = "bytes", tag = "1")]
     pub key: Bytes,
@@ -139,7 +139,6 @@ pub struct RangeRequest {
 
 /// Writes one key.
 #[derive(Clone, PartialEq, Eq, Message)]
-#[allow(missing_docs)]
 pub struct PutRequest {
     #[prost(bytes = "bytes", tag = "1")]
     pub key: Bytes,
@@ -157,7 +156,6 @@ pub struct PutRequest {
 
 /// Deletes one key, or all in a range.
 #[derive(Clone, PartialEq, Eq, Message)]
-#[allow(missing_docs)]
 pub struct DeleteRangeRequest {
     #[prost(bytes = "bytes", tag = "1")]
     pub key: Bytes,
@@ -169,7 +167,6 @@ pub struct DeleteRangeRequest {
 
 /// Does one thing or another, in one revision.
 #[derive(Clone, PartialEq, Message)]
-#[allow(missing_docs)]
 pub struct TxnRequest {
     #[prost(message, repeated, tag = "1")]
     pub compare: Vec<Compare>,
@@ -189,7 +186,6 @@ pub struct RequestOp {
 
 /// What a step of a transaction may be.
 #[derive(Clone, PartialEq, prost::Oneof)]
-#[allow(missing_docs)]
 pub enum Op {
     #[prost(message, tag = "1")]
     Range(RangeRequest),
@@ -203,7 +199,6 @@ pub enum Op {
 
 /// One condition of a transaction: every key of a range is to compare so.
 #[derive(Clone, PartialEq, Message)]
-#[allow(missing_docs)]
 pub struct Compare {
     /// A [`CompareResult`], kept as the number that was found.
     #[prost(enumeration = "CompareResult", tag = "1")]
@@ -223,7 +218,6 @@ pub struct Compare {
 /// How the two sides of a [`Compare`] are to relate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
 #[repr(i32)]
-#[allow(missing_docs)]
 pub enum CompareResult {
     Equal = 0,
     Greater = 1,
@@ -234,7 +228,6 @@ pub enum CompareResult {
 /// Which part of a key's state a [`Compare`] looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
 #[repr(i32)]
-#[allow(missing_docs)]
 pub enum CompareTarget {
     Version = 0,
     Create = 1,
@@ -245,7 +238,6 @@ pub enum CompareTarget {
 
 /// The right side of a [`Compare`].
 #[derive(Clone, PartialEq, Eq, prost::Oneof)]
-#[allow(missing_docs)]
 pub enum CompareWith {
     #[prost(int64, tag = "4")]
     Version(i64),
@@ -261,7 +253,6 @@ pub enum CompareWith {
 
 /// Forgets history up to a revision.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
-#[allow(missing_docs)]
 pub struct CompactionRequest {
     #[prost(int64, tag = "1")]
     pub revision: i64,
@@ -269,7 +260,6 @@ pub struct CompactionRequest {
 
 /// Makes a lease.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
-#[allow(missing_docs)]
 pub struct LeaseGrantRequest {
     /// Seconds.
     #[prost(int64, tag = "1")]
@@ -280,7 +270,6 @@ pub struct LeaseGrantRequest {
 
 /// Ends a lease and deletes what hangs on it.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
-#[allow(missing_docs)]
 pub struct LeaseRevokeRequest {
     #[prost(int64, tag = "1")]
     pub id: i64,
@@ -288,7 +277,6 @@ pub struct LeaseRevokeRequest {
 
 /// Notes how long leases have left.
 #[derive(Clone, PartialEq, Eq, Message)]
-#[allow(missing_docs)]
 pub struct LeaseCheckpointRequest {
     #[prost(message, repeated, tag = "1")]
     pub checkpoints: Vec<LeaseCheckpoint>,
@@ -296,7 +284,6 @@ pub struct LeaseCheckpointRequest {
 
 /// How long one lease has left.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
-#[allow(missing_docs)]
 pub struct LeaseCheckpoint {
     #[prost(int64, tag = "1")]
     pub id: i64,
@@ -307,7 +294,6 @@ pub struct LeaseCheckpoint {
 
 /// Raises or disarms an alarm.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
-#[allow(missing_docs)]
 pub struct AlarmRequest {
     /// An [`AlarmAction`], kept as the number that was found.
     #[prost(enumeration = "AlarmAction", tag = "1")]
@@ -322,7 +308,6 @@ pub struct AlarmRequest {
 /// What is done to an alarm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
 #[repr(i32)]
-#[allow(missing_docs)]
 pub enum AlarmAction {
     Get = 0,
     Activate = 1,
@@ -331,7 +316,6 @@ pub enum AlarmAction {
 
 /// Adds a user.
 #[derive(Clone, PartialEq, Eq, Message)]
-#[allow(missing_docs)]
 pub struct UserAddRequest {
     #[prost(string, tag = "1")]
     pub name: String,
@@ -347,7 +331,6 @@ pub struct UserAddRequest {
 
 /// Deletes a user.
 #[derive(Clone, PartialEq, Eq, Message)]
-#[allow(missing_docs)]
 pub struct UserDeleteRequest {
     #[prost(string, tag = "1")]
     pub name: String,
@@ -355,7 +338,6 @@ pub struct UserDeleteRequest {
 
 /// Replaces a user's password.
 #[derive(Clone, PartialEq, Eq, Message)]
-#[allow(missing_docs)]
 pub struct UserChangePasswordRequest {
     #[prost(string, tag = "1")]
     pub name: String,
@@ -369,7 +351,6 @@ pub struct UserChangePasswordRequest {
 
 /// Gives a role to a user.
 #[derive(Clone, PartialEq, Eq, Message)]
-#[allow(missing_docs)]
 pub struct UserGrantRoleRequest {
     #[prost(string, tag = "1")]
     pub user: String,
@@ -379,7 +360,6 @@ pub struct UserGrantRoleRequest {
 
 /// Takes a role from a user.
 #[derive(Clone, PartialEq, Eq, Message)]
-#[allow(missing_docs)]
 pub struct UserRevokeRoleRequest {
     #[prost(string, tag = "1")]
     pub name: String,
@@ -389,7 +369,6 @@ pub struct UserRevokeRoleRequest {
 
 /// Adds a role.
 #[derive(Clone, PartialEq, Eq, Message)]
-#[allow(missing_docs)]
 pub struct RoleAddRequest {
     #[prost(string, tag = "1")]
     pub name: String,
@@ -397,7 +376,6 @@ pub struct RoleAddRequest {
 
 /// Deletes a role.
 #[derive(Clone, PartialEq, Eq, Message)]
-#[allow(missing_docs)]
 pub struct RoleDeleteRequest {
     #[prost(string, tag = "1")]
     pub role: String,
@@ -405,7 +383,6 @@ pub struct RoleDeleteRequest {
 
 /// Lets a role read or write a range.
 #[derive(Clone, PartialEq, Eq, Message)]
-#[allow(missing_docs)]
 pub struct RoleGrantPermissionRequest {
     #[prost(string, tag = "1")]
     pub name: String,
@@ -415,7 +392,6 @@ pub struct RoleGrantPermissionRequest {
 
 /// Takes a permission from a role.
 #[derive(Clone, PartialEq, Eq, Message)]
-#[allow(missing_docs)]
 pub struct RoleRevokePermissionRequest {
     #[prost(string, tag = "1")]
     pub role: String,
@@ -427,7 +403,6 @@ pub struct RoleRevokePermissionRequest {
 
 /// Says which version all members speak.
 #[derive(Clone, PartialEq, Eq, Message)]
-#[allow(missing_docs)]
 pub struct ClusterVersionSetRequest {
     #[prost(string, tag = "1")]
     pub version: String,
@@ -435,7 +410,6 @@ pub struct ClusterVersionSetRequest {
 
 /// A member says what it is called and where clients find it.
 #[derive(Clone, PartialEq, Eq, Message)]
-#[allow(missing_docs)]
 pub struct MemberAttributesSetRequest {
     #[prost(uint64, tag = "1")]
     pub member_id: u64,
@@ -445,7 +419,6 @@ pub struct MemberAttributesSetRequest {
 
 /// What a member says about itself.
 #[derive(Clone, PartialEq, Eq, Message)]
-#[allow(missing_docs)]
 pub struct MemberAttributes {
     #[prost(string, tag = "1")]
     pub name: String,
@@ -455,7 +428,6 @@ pub struct MemberAttributes {
 
 /// Begins or ends a downgrade of the cluster.
 #[derive(Clone, PartialEq, Eq, Message)]
-#[allow(missing_docs)]
 pub struct DowngradeInfoSetRequest {
     #[prost(bool, tag = "1")]
     pub enabled: bool,
@@ -465,7 +437,6 @@ pub struct DowngradeInfoSetRequest {
 
 /// A request of etcd's version 2. 3.4 still sets the cluster version and member attributes with these.
 #[derive(Clone, PartialEq, Eq, Message)]
-#[allow(missing_docs)]
 pub struct V2Request {
     #[prost(uint64, required, tag = "1")]
     pub id: u64,
