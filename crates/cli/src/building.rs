@@ -97,7 +97,7 @@ documented! {
 }
 
 documented! {
-    /// Revisions that SRC lacks, and so does what was built of it.
+    /// Revisions that SRC lacks, and so does what is built of it.
     pub struct MissingJson {
         /// How many; those of which only some changes are missing count too.
         pub count: u64,
@@ -171,27 +171,38 @@ impl BuildArgs {
 pub fn mind_holes(ui: &mut Ui, source: &Opened, holes: Option<Holes>) -> Result<(), Failure> {
     let Some(holes) = holes else { return Ok(()) };
     ui.exit_so_far = Exit::Findings;
-    ui.note(format_args!("note: {}", Visible(&holes_text(&source.shown, holes))))
+    say_holes(ui, &source.shown, "and so does what was built of it", holes)
 }
 
-fn holes_text(shown: &str, holes: Holes) -> String {
+/// Says that SRC lacks revisions, where what is shown of it may have become something else.
+pub fn note_holes(ui: &mut Ui, source: &Opened, holes: Option<Holes>) -> Result<(), Failure> {
+    let what = "and what is shown may have changed there";
+    holes.map_or(Ok(()), |holes| say_holes(ui, &source.shown, what, holes))
+}
+
+fn say_holes(ui: &mut Ui, shown: &str, what: &str, holes: Holes) -> Result<(), Failure> {
+    let missing = missing_text(holes);
+    let text = format!(
+        "{shown} lacks history, {what}: {missing}, at least in part; `refloat verify {shown}` lists what is wrong, and \
+         another snapshot or another member may have it"
+    );
+    ui.note(format_args!("note: {}", Visible(&text)))
+}
+
+fn missing_text(holes: Holes) -> String {
     let Holes { count, first: RevisionRange { from, to } } = holes;
     let first = if from == to { from.to_string() } else { format!("{from} to {to}") };
-    let missing = if count == 1 {
+    if count == 1 {
         format!("revision {first} is missing")
     } else if to.0.abs_diff(from.0) + 1 == count {
         format!("{count} revisions are missing, {first}")
     } else {
         format!("{count} revisions are missing, {first} first")
-    };
-    format!(
-        "{shown} lacks history, and so does what was built of it: {missing}, at least in part; `refloat verify {shown}` \
-         lists what is wrong, and another snapshot or another member may have it"
-    )
+    }
 }
 
 /// Refuses a snapshot that is not what it was when it was made.
-fn require_digest(opened: &Opened, rule: DigestRule) -> Result<(), Failure> {
+pub fn require_digest(opened: &Opened, rule: DigestRule) -> Result<(), Failure> {
     let Some(file) = opened.database.file().filter(|_| rule != DigestRule::Ignored) else { return Ok(()) };
     let _reading = Reading::begin("checking the digest", file.layout().file_bytes);
     match digest::check(&**file.storage()).map_err(RestoreError::ReadSource) {

@@ -12,7 +12,7 @@ use etcd_data::{Database, Revision, Source};
 use crate::archive_point::ArchivePoint;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::source::{damaged, log_notes};
+use crate::source::{damaged, log_notes, note_of_place};
 use crate::ui::Ui;
 
 /// SRC, open for reading.
@@ -113,7 +113,9 @@ impl Opened {
 
     /// Says what a person has to know before they rely on what is shown of it.
     pub fn say_notes(&self, ui: &mut Ui) -> Result<(), Failure> {
-        self.point().map(ArchivePoint::notes).into_iter().flatten().try_for_each(|note| say(ui, &note))
+        let of_place = self.file().and_then(|file| note_of_place(&file.path));
+        let notes = self.point().map(ArchivePoint::notes).into_iter().flatten().chain(of_place);
+        notes.into_iter().try_for_each(|note| say(ui, &note))
     }
 
     /// Says what a person has to know before they rely on what is built of it.

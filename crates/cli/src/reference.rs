@@ -106,6 +106,7 @@ pub fn errors() -> String {
         "An error says what failed and on which object, then why, then what to do:\n\n\
          ```text\n\
          error: cannot open /backup/etcd.db\n  cause: No such file or directory\n\
+         \x20 hint: look whether the path is right, and what it is on is mounted\n\
          ```\n\n\
          Every error has a kind. Commands, documents and programs use the same words for it, and it gives the exit\n\
          code. A finding, a refusal and a half success never exit 0.\n\n\
@@ -136,6 +137,7 @@ const ENDINGS: &[(&str, &str, &str)] = &[
     ("all", "the archive does not reach the point, has a hole there, or knows no such name", "3"),
     ("all", "a revision that is newer than the data, or compacted away", "3"),
     ("all but `verify`", "`SRC` is damaged where the command has to read", "4"),
+    ("all but `verify`", "a revision that a file lacks, and that no compaction took", "4"),
     ("all", "`SRC` is empty, no etcd database, or cannot be unwrapped", "4"),
     ("all", "what leads to the point in an archive is damaged, and nothing else leads there", "4"),
     ("all", "an object of an archive is in a newer format", "5"),
@@ -175,10 +177,12 @@ const ENDINGS: &[(&str, &str, &str)] = &[
         "0",
     ),
     (
-        "`restore`, `export`",
-        "it was built, but a file of `SRC` or a full lacks revisions, and so does what was built",
+        "`restore`, `export`, `defrag`, `drill`",
+        "it was built, but a file of `SRC` or a full lacks revisions, and so does what was built; so does \
+         `restore --dry-run` end",
         "1",
     ),
+    ("`inspect`, `keys`, `get`, `history`", "it was shown, but a file of `SRC` lacks revisions: a note tells it", "0"),
     ("`merge`", "something was made, and something else could not be", "1"),
     ("`merge`", "something could not be made, and nothing was", "that of the first error"),
     ("`merge`", "the archive is another system's, which is left as it is", "5"),
@@ -197,7 +201,11 @@ const ENDINGS: &[(&str, &str, &str)] = &[
     ("`history`", "the key has no history in the data", "3"),
     ("`keys`", "no key begins with the prefix", "0"),
     ("`restore`, `export`, `defrag`", "the target exists already", "6"),
-    ("`restore`, `export`", "the digest of the snapshot differs, and `--skip-hash-check` is not given", "4"),
+    (
+        "`restore`, `export`, `defrag`, `drill`",
+        "the digest of the snapshot differs, and `--skip-hash-check` is not given",
+        "4",
+    ),
     ("`restore`", "the version that is asked for cannot hold what is in the data", "5"),
     ("`restore`, `export`, `defrag`", "the data have a bucket inside a bucket, which no etcd makes", "5"),
     ("`restore`, `export`, `defrag`", "the disk is full; nothing is left behind", "7"),

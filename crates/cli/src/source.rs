@@ -23,6 +23,7 @@ use etcd_data::{Error, Kind, Revision, Source};
 
 use crate::archive_args::{ArchiveArgs, LayoutArg};
 use crate::archive_point;
+use crate::build_failure::read_hint;
 use crate::failure::Failure;
 use crate::heeded::{require_heeded, require_nothing_of_archives, what_is_heeded};
 use crate::opened::Opened;
@@ -149,6 +150,13 @@ impl SourceArgs {
         BoltFile::open(storage).map_err(|error| not_a_database(path, &error.into()))
     }
 
+    /// What is beside the database of a data directory, for a database that is too damaged to open.
+    pub fn beside_database(&self) -> Option<DataDir> {
+        let path = self.src.path().ok().filter(|path| path.is_dir())?;
+        let place = self.src_wal_dir.clone().map_or_else(|| LogPlace::of(path), LogPlace::Given);
+        DataDir::read_alone(path, place).ok()
+    }
+
     /// Refuses to be told where a log is if SRC is an archive.
     pub fn require_no_log_place(&self) -> Result<(), Failure> {
         self.src_wal_dir.as_ref().map_or(Ok(()), |_| Err(no_data_dir(&self.src)))
@@ -206,6 +214,19 @@ pub fn revision_of_file(at: &At, src: &Location) -> Result<Option<Revision>, Fai
     }
 }
 
+/// What a person has to know of a file at `path` that is the database of a data directory: it alone may be behind its member.
+pub fn note_of_place(path: &Path) -> Option<String> {
+    let database = path.canonicalize().ok()?;
+    let data_dir = database.ancestors().nth(3).filter(|data_dir| DataDir::database_path(data_dir) == database)?;
+    let has_log = LogPlace::of(data_dir).folder(data_dir).is_dir();
+    let (shown, data_dir) = (path.display(), data_dir.display());
+    has_log.then(|| {
+        format!(
+            "{shown} is the database of a data directory, whose log may be ahead of it: give {data_dir} to have both"
+        )
+    })
+}
+
 /// What a person has to know of the log of a data directory before they rely on what came of it.
 pub fn log_notes(ahead: &Ahead) -> Vec<String> {
     let mut notes = Vec::new();
@@ -225,10 +246,9 @@ fn refusal(path: &Path, error: &OpenError) -> Failure {
     let shown = path.display();
     let kind = error.kind();
     match error {
-        OpenError::Io { source, .. } if source.kind() == io::ErrorKind::NotADirectory => {
-            Failure::because(Kind::Missing, format!("cannot open {shown}"), source)
+        OpenError::Io { source, .. } => {
+            Failure::because(kind, format!("cannot open {shown}"), source).hint(read_hint(kind))
         }
-        OpenError::Io { source, .. } => Failure::because(kind, format!("cannot open {shown}"), source),
         OpenError::NoDataDir { .. } => {
             Failure::new(kind, format!("{shown} is a folder, but no data directory: it has no member/snap/db"))
                 .hint("give the folder that etcd has as --data-dir, one snapshot file, or an archive")
@@ -249,7 +269,8 @@ fn refusal(path: &Path, error: &OpenError) -> Failure {
         OpenError::Expand { source, .. } => Failure::because(kind, format!("cannot unwrap {shown}"), source)
             .hint("the file is damaged or was not copied whole; copy it again, or choose another snapshot"),
         OpenError::Database { source, .. } => not_a_database(path, source),
-        error => Failure::because(kind, format!("cannot open {shown}"), error),
+        OpenError::Log { source, .. } => Failure::because(kind, format!("cannot read the log of {shown}"), source)
+            .hint(format!("`refloat verify {shown}` lists what is wrong")),
     }
 }
 
@@ -257,16 +278,15 @@ fn refusal(path: &Path, error: &OpenError) -> Failure {
 /// of `unread`, or else be applied because of `error`.
 fn log_failure(path: &Path, place: &LogPlace, unread: Option<&WalError>, error: &ReplayError) -> Failure {
     let shown = path.display();
-    let alone = DataDir::database_path(path);
-    let alone = format!("{} is the database alone, without what only the log has", alone.display());
     let Some(unread) = unread else {
         let given = match place {
             LogPlace::Given(folder) => format!(" --src-wal-dir {}", folder.display()),
             LogPlace::Inside | LogPlace::Recorded(_) => String::new(),
         };
         let message = format!("the log of {shown} cannot be applied to its database");
-        return Failure::because(error.kind(), message, error)
-            .hint(format!("`refloat verify {shown}{given}` lists what is wrong; {alone}"));
+        return Failure::because(error.kind(), message, error).hint(format!(
+            "`refloat verify {shown}{given}` lists what is wrong; another member or a snapshot may have it all"
+        ));
     };
     let said = match place {
         LogPlace::Recorded(_) => ", where the record of its restore says that it is",
@@ -274,7 +294,7 @@ fn log_failure(path: &Path, place: &LogPlace, unread: Option<&WalError>, error: 
     };
     let message = format!("cannot read the log of {shown} in {}{said}", place.folder(path).display());
     Failure::because(unread.kind(), message, unread)
-        .hint(format!("--src-wal-dir names the folder that its etcd has as --wal-dir; {alone}"))
+        .hint("--src-wal-dir names the folder that its etcd has as --wal-dir")
 }
 
 fn not_a_database(path: &Path, error: &Error) -> Failure {
@@ -286,7 +306,7 @@ fn not_a_database(path: &Path, error: &Error) -> Failure {
                 .hint("the copy or the backup that made it failed; choose another snapshot"),
             Fault::TooSmall { .. } | Fault::NoMeta { .. } => {
                 Failure::because(kind, format!("{shown} is no etcd database"), &corrupt.fault)
-                    .hint("give a snapshot file, a database file (member/snap/db) or a data directory")
+                    .hint("give a snapshot file, a database file or a data directory")
             }
             _ => damaged(&shown.to_string(), error),
         },
@@ -313,6 +333,8 @@ fn cannot_read(shown: &str, error: &Error) -> Failure {
         Error::Bolt(bolt_file::Error::Changed | bolt_file::Error::Shrank { .. }) => failure.hint(
             "an etcd or another program writes to it: stop that, or take a snapshot with `etcdctl snapshot save`; then try again",
         ),
+        Error::Bolt(bolt_file::Error::Read { .. }) | Error::Io { .. } => failure.hint(read_hint(error.kind())),
+        // What is kept elsewhere is reached in ways of its own, and who reads that says more.
         _ => failure,
     }
 }
@@ -328,10 +350,13 @@ pub fn out_of_view(shown: &str, error: &ViewError) -> Failure {
             Failure::new(Kind::Missing, format!("{shown} does not reach revision {at}"))
                 .hint(format!("it ends at revision {current}; a later snapshot may hold {at}"))
         }
+        ViewError::Hole { at, last } => Failure::new(error.kind(), format!("revision {at} is not in {shown}")).hint(format!(
+            "the last before it is {last}; `refloat verify {shown}` lists what is missing, and another snapshot or another \
+             member may have it"
+        )),
         ViewError::Table(fault) => Failure::because(error.kind(), format!("{shown} is damaged"), fault)
             .hint(format!("`refloat verify {shown}` lists everything that is wrong with it")),
         ViewError::Data(error) => damaged(shown, error),
-        error => Failure::because(error.kind(), format!("cannot read {shown}"), error),
     }
 }
 

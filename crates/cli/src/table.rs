@@ -43,14 +43,42 @@ impl Display for Table {
             if number > 0 {
                 writeln!(f)?;
             }
-            let mut line = String::new();
-            for (cell, width) in row.iter().zip(&widths) {
-                line.push_str(&format!("{cell:<width$}  "));
-            }
-            f.write_str(line.trim_end())?;
+            f.write_str(&line(row.iter().zip(widths.iter().copied())))?;
         }
         Ok(())
     }
+}
+
+/// Columns of rows that are not held: they are shown twice, first to be fitted, then to be written.
+#[derive(Debug)]
+pub struct Columns<const N: usize> {
+    widths: [usize; N],
+}
+
+impl<const N: usize> Columns<N> {
+    /// Columns that begin with a row of `names`.
+    pub fn with_header(names: [&str; N]) -> Self {
+        Self { widths: names.map(str::len) }
+    }
+
+    /// Makes them wide enough for a row. The last cell needs no room.
+    pub fn fit(&mut self, cells: &[String; N]) {
+        for (width, cell) in self.widths.iter_mut().zip(cells) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+
+    /// A row, as a line.
+    pub fn line(&self, cells: &[String; N]) -> String {
+        line(cells.iter().map(|cell| Visible(cell).to_string()).zip(self.widths))
+    }
+}
+
+/// Cells, each with the width of its column, as a line.
+fn line(cells: impl Iterator<Item = (impl Display, usize)>) -> String {
+    let mut line: String = cells.map(|(cell, width)| format!("{cell:<width$}  ")).collect();
+    line.truncate(line.trim_end().len());
+    line
 }
 
 /// A size for people: exact where it is small.

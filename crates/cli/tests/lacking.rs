@@ -43,6 +43,11 @@ impl Lacking {
         Self { _folder: folder, source }
     }
 
+    /// What is said where a revision is asked for that it lacks.
+    fn is_not_in(&self, at: i64) -> String {
+        format!("revision {at} is not in {}", self.source.display())
+    }
+
     /// Has `command` build the source at `at`, and tell of it in `format`.
     fn build(&self, command: &str, at: i64, format: &str) -> Built {
         let folder = tempfile::tempdir().unwrap();
@@ -129,7 +134,46 @@ fn a_revision_that_a_file_lacks_is_told_at_every_point_after_it() {
         let Built { output, place, _folder } = lacking.build(command, 40, "text");
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!((output.status.code(), place.exists()), (Some(4), false), "{stderr}");
-        assert!(stderr.contains("revision 40 is not in the source"), "{stderr}");
+        assert!(stderr.contains(&lacking.is_not_in(40)), "{stderr}");
+    }
+}
+
+#[test]
+fn nobody_is_shown_another_state_in_place_of_one_that_a_file_lacks() {
+    let lacking = Lacking::without(&[40, 41]);
+    let src = lacking.source.to_str().unwrap();
+    let out = lacking._folder.path().join("out");
+    let (key, place) = ("/registry/pods/4", out.to_str().unwrap());
+    for (at, last) in [("40", 39), ("41", 39), ("39", 39), ("42", 42)] {
+        let commands: [&[&str]; 11] = [
+            &["get", src, key, "--at", at],
+            &["keys", src, "--at", at],
+            &["keys", src, "/registry/", "--long", "--at", at],
+            &["hashkv", src, "--at", at],
+            &["hashkv", src, "--compact-revision", at],
+            &["inspect", src, "--at", at],
+            &["history", src, key, "--at", at],
+            &["diff", src, "--from", at],
+            &["diff", src, "--from", "30", "--to", at],
+            &["restore", src, "--at", at, "--data-dir", place, "--dry-run"],
+            &["export", src, "--at", at, "--output", place, "--dry-run"],
+        ];
+        let is_there = last.to_string() == at;
+        for command in commands {
+            let output = Command::new(env!("CARGO_BIN_EXE_refloat")).args(command).output_in_time().unwrap();
+            let (code, stderr) = (output.status.code(), String::from_utf8(output.stderr).unwrap());
+            assert_eq!(stderr.contains(&lacking.is_not_in(at.parse().unwrap())), !is_there, "{command:?}: {stderr}");
+            assert_eq!(stderr.contains("the last before it is 39"), !is_there, "{command:?}: {stderr}");
+            match is_there {
+                true => assert!(matches!(code, Some(0 | 1 | 3)), "{command:?}: {code:?}, {stderr}"),
+                false => assert_eq!((code, output.stdout.len()), (Some(4), 0), "{command:?}"),
+            }
+        }
+        // What is wrong is listed all the same.
+        let mut verify = Command::new(env!("CARGO_BIN_EXE_refloat"));
+        let output = verify.args(["verify", src, "--at", at, "-o", "json"]).output_in_time().unwrap();
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((output.status.code(), told["hash"].is_null()), (Some(1), !is_there), "{told}");
     }
 }
 
@@ -150,6 +194,90 @@ fn of_a_file_that_lacks_nothing_nothing_is_told() {
     for at in [NEWEST, 60] {
         whole.check(at, &Value::Null, None);
     }
+}
+
+#[test]
+fn whoever_comes_by_what_is_missing_is_told() {
+    let lacking = Lacking::without(&[40, 41, 60]);
+    let src = lacking.source.to_str().unwrap();
+    let out = lacking._folder.path().join("out");
+    let (place, three) = (out.to_str().unwrap(), Some("3 revisions are missing, 40 to 41 first"));
+    let missing = json!({ "count": 3, "from": 40, "to": 41 });
+    // What was put last, and what was not put since before the hole.
+    let newest = key_at(src, NEWEST);
+    let cases: [(&[&str], i32, Option<&str>); 9] = [
+        (&["inspect", src], 0, three),
+        (&["inspect", src, "--at", "59"], 0, Some("2 revisions are missing, 40 to 41,")),
+        (&["inspect", src, "--at", "39"], 0, None),
+        (&["keys", src], 0, three),
+        (&["keys", src, "--at", "39", "--long"], 0, None),
+        (&["history", src, &newest], 0, three),
+        (&["get", src, &newest], 0, None),
+        (&["get", src, "/nowhere"], 3, three),
+        (&["restore", src, "--data-dir", place, "--bump-revision", "0", "--dry-run"], 1, three),
+    ];
+    for (command, code, said) in cases {
+        let output = Command::new(env!("CARGO_BIN_EXE_refloat")).args(command).output_in_time().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{command:?}: {stderr}");
+        assert_eq!(stderr.contains(LACKS), said.is_some(), "{command:?}: {stderr}");
+        assert!(said.is_none_or(|said| stderr.contains(said)), "{command:?}: {stderr}");
+    }
+    for command in [&["inspect", src][..], &["restore", src, "--data-dir", place, "--dry-run"]] {
+        let told = json_of(command);
+        assert_eq!(told["missing_revisions"], missing, "{command:?}");
+    }
+    assert_eq!(json_of(&["inspect", src, "--at", "39"])["missing_revisions"], Value::Null);
+}
+
+#[test]
+fn before_a_record_that_cannot_be_read_there_is_a_point_that_can_be_built() {
+    let damaged = Lacking::without(&[]);
+    let mut bytes = fs::read(&damaged.source).unwrap();
+    // The value of the record of revision 60 follows on its key, and begins with the tag of a field.
+    let name = RevKey { main: etcd_data::Revision(60), sub: 0, tombstone: false }.encode();
+    let at = bytes.windows(name.len()).position(|found| found == &*name).unwrap();
+    let value = at + bytes[at..].iter().skip(name.len()).position(|byte| *byte == 0x0a).unwrap() + name.len();
+    bytes[value] = 0xff;
+    fs::write(&damaged.source, bytes).unwrap();
+    let built = damaged.build("restore", NEWEST, "text");
+    let stderr = String::from_utf8(built.output.stderr).unwrap();
+    assert_eq!(built.output.status.code(), Some(4), "{stderr}");
+    assert!(stderr.contains("--at 59 builds what was before that"), "{stderr}");
+    let built = damaged.build("restore", 59, "text");
+    assert_eq!((built.output.status.code(), revision(&built.place)), (Some(0), 59));
+}
+
+#[test]
+fn a_dry_run_tells_how_much_room_a_restore_takes() {
+    let whole = Lacking::without(&[]);
+    let out = whole._folder.path().join("out");
+    let restore = ["restore", whole.source.to_str().unwrap(), "--data-dir", out.to_str().unwrap()];
+    let told = json_of(&[&restore[..], &["--dry-run"]].concat());
+    let (needed, free) = (told["needed_bytes"].as_u64().unwrap(), told["free_bytes"].as_u64().unwrap());
+    assert!(!out.exists() && needed < free, "{told}");
+    let done = json_of(&restore);
+    // The database and the log that is allocated beside it.
+    let taken = done["size_bytes"].as_u64().unwrap() + 64_000_000;
+    assert!((taken..taken + taken / 20).contains(&needed), "{needed} for {taken}");
+    assert_eq!((&done["needed_bytes"], &done["free_bytes"]), (&Value::Null, &Value::Null));
+}
+
+/// What `refloat` tells of this to a program.
+#[track_caller]
+fn json_of(command: &[&str]) -> Value {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_refloat")).args(command).args(["-o", "json"]).output_in_time().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The key that was changed at a revision.
+#[track_caller]
+fn key_at(src: &str, revision: i64) -> String {
+    let keys = json_of(&["keys", src]);
+    let keys = keys.as_array().unwrap();
+    let found = keys.iter().find(|found| found["mod_revision"] == revision).unwrap_or_else(|| panic!("{keys:?}"));
+    found["key"].as_str().unwrap().to_owned()
 }
 
 #[test]

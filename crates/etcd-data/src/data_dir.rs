@@ -85,6 +85,14 @@ impl DataDir {
         Self::read_with(path, LogPlace::of(path), log, database)
     }
 
+    /// Reads what is beside a database that cannot be opened, with the log in `log_place`. How they go together is not known.
+    pub fn read_alone(path: &Path, log_place: LogPlace) -> io::Result<Self> {
+        let snaps = read_snaps(&path.join("member/snap"))?;
+        let findings = check::snaps(&snaps);
+        let log = log_place.open(path);
+        Ok(Self { log_place, log, snaps, ahead: Err(ReplayError::NoDatabase), findings })
+    }
+
     fn read_with(
         path: &Path,
         log_place: LogPlace,

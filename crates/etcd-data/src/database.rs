@@ -14,7 +14,7 @@ pub use bolt_file::scan::Direction;
 use crate::batch::Batch;
 use crate::error::{Error, RecordFault};
 use crate::key_value::KeyValue;
-use crate::layer::{Layer, Part};
+use crate::layer::{Layer, Part, Seen};
 use crate::records::Records;
 use crate::revision::{RevKey, Revision};
 use crate::tables::{KEY, Tables, printable};
@@ -50,7 +50,7 @@ impl<'a> Record<'a> {
     }
 
     fn at_fault(&self, fault: RecordFault) -> Error {
-        Error::Record { entry: self.at.to_string(), fault }
+        Error::Record { entry: self.at.to_string(), at: Some(self.at), fault }
     }
 }
 
@@ -174,6 +174,18 @@ impl Database {
         last_of(self.layers.get(..self.begun).unwrap_or_default())
     }
 
+    /// The last revision before `at`, if the file that it began with lacks `at` and has later ones. Of what comes after a
+    /// file all is there. Reads a page of each level.
+    pub(crate) fn last_before_hole(&self, at: Revision) -> Result<Option<Revision>, Error> {
+        self.layers.first().map_or(Ok(None), |layer| layer.last_before_hole(at))
+    }
+
+    /// The revision that it was cut to, if it is a file and nothing else.
+    pub(crate) fn promised_of_file(&self) -> Option<Revision> {
+        let last = self.layers.iter().rfind(|layer| !layer.revisions().is_empty())?;
+        self.promised().filter(|_| last.file().is_some())
+    }
+
     /// The revision that it is to go up to, where whoever put it together said so.
     pub(crate) fn promised(&self) -> Option<Revision> {
         let last = self.layers.iter().map(Layer::revisions).rfind(|revisions| !revisions.is_empty())?;
@@ -237,7 +249,17 @@ impl Database {
         step: impl Fn(&mut P, &[u8], &[u8]) -> Result<Next, Error> + Sync,
         take: impl FnMut(P) -> Result<ControlFlow<()>, E>,
     ) -> Result<(), E> {
-        scan_layers(&self.layers, range, direction, step, take)
+        scan_layers(&self.layers, range, direction, strict(step), take)
+    }
+
+    /// Like [`Database::scan_entries`] going forwards over everything, for whoever goes on behind what is lost of a file: `step`
+    /// is shown that too.
+    pub(crate) fn scan_around<P: Default + Send, E: From<Error> + Send>(
+        &self,
+        step: impl Fn(&mut P, Seen<'_>) -> Result<Next, Error> + Sync,
+        take: impl FnMut(P) -> Result<ControlFlow<()>, E>,
+    ) -> Result<(), E> {
+        scan_layers(&self.layers, RevisionRange::ALL, Direction::Forwards, step, take)
     }
 
     /// Like [`Database::scan`] going backwards, for whoever wants no more than the first that is found: the last layer
@@ -258,7 +280,7 @@ impl Database {
         while !rest.is_empty() && !is_found {
             let (before, last) = rest.split_at(rest.len().saturating_sub(at_once));
             let take = |collected| take(collected).inspect(|flow| is_found = flow.is_break());
-            scan_layers(last, range, Direction::Backwards, step, take)?;
+            scan_layers(last, range, Direction::Backwards, strict(step), take)?;
             (rest, at_once) = (before, at_once * 2);
         }
         Ok(())
@@ -275,11 +297,21 @@ fn last_of(layers: &[Layer]) -> Result<Option<RevKey>, Error> {
     Ok(None)
 }
 
+/// Shows `step` what there is, and goes no further than to what is lost.
+fn strict<P>(
+    step: impl Fn(&mut P, &[u8], &[u8]) -> Result<Next, Error> + Sync,
+) -> impl Fn(&mut P, Seen<'_>) -> Result<Next, Error> + Sync {
+    move |collected, seen| match seen {
+        Seen::Entry(key, value) => step(collected, key, value),
+        Seen::Lost(error) => Err(error),
+    }
+}
+
 fn scan_layers<P: Default + Send, E: From<Error> + Send>(
     layers: &[Layer],
     range: RevisionRange,
     direction: Direction,
-    step: impl Fn(&mut P, &[u8], &[u8]) -> Result<Next, Error> + Sync,
+    step: impl Fn(&mut P, Seen<'_>) -> Result<Next, Error> + Sync,
     take: impl FnMut(P) -> Result<ControlFlow<()>, E>,
 ) -> Result<(), E> {
     let scanned = scan_parts(layers, range, direction, step, take);
@@ -293,7 +325,7 @@ fn scan_parts<P: Default + Send, E: From<Error> + Send>(
     layers: &[Layer],
     range: RevisionRange,
     direction: Direction,
-    step: impl Fn(&mut P, &[u8], &[u8]) -> Result<Next, Error> + Sync,
+    step: impl Fn(&mut P, Seen<'_>) -> Result<Next, Error> + Sync,
     take: impl FnMut(P) -> Result<ControlFlow<()>, E>,
 ) -> Result<(), E> {
     let mut parts = Vec::new();
@@ -305,7 +337,7 @@ fn scan_parts<P: Default + Send, E: From<Error> + Send>(
     }
     let work = |reader: &mut _, part: &Part<'_>, emit: &mut dyn FnMut(P) -> ControlFlow<()>| {
         let mut collected = P::default();
-        let mut show = |key: &[u8], value: &[u8]| match step(&mut collected, key, value)? {
+        let mut show = |seen: Seen<'_>| match step(&mut collected, seen)? {
             Next::More => Ok(ControlFlow::Continue(())),
             Next::Cut => Ok(emit(mem::take(&mut collected))),
             Next::Enough => Ok(ControlFlow::Break(())),
@@ -319,6 +351,6 @@ fn scan_parts<P: Default + Send, E: From<Error> + Send>(
 
 /// The revision that `bytes`, the key of an entry, stands for.
 pub(crate) fn parse_key(bytes: &[u8]) -> Result<RevKey, Error> {
-    let fault = || Error::Record { entry: printable(bytes), fault: RecordFault::Revision };
+    let fault = || Error::Record { entry: printable(bytes), at: None, fault: RecordFault::Revision };
     RevKey::parse(bytes).ok_or_else(fault)
 }

@@ -8,11 +8,12 @@ use bolt_file::BoltFile;
 
 use crate::database::Database;
 use crate::hash::{Flavour, hash_backend};
-use crate::restore::build::{create_database, no_space, synced};
+use crate::restore::build::{beside_digest, create_database, no_space, synced};
 use crate::restore::disk::{Disk, RealDisk};
 use crate::restore::new_file::publish_file;
+use crate::restore::options::DigestRule;
 use crate::restore::rebuild::{Contents, Rebuilt, rebuild};
-use crate::restore::{Progress, RestoreError, Step};
+use crate::restore::{Holes, Progress, RestoreError, Step};
 use crate::revision::Revision;
 
 /// What was written.
@@ -26,27 +27,32 @@ pub struct Defragmented {
     pub size_bytes: u64,
     /// The hash over all that is in either.
     pub hash: u32,
+    /// What the source lacks, and the new file too; nothing if it has all its history.
+    pub holes: Option<Holes>,
 }
 
-/// Writes all that is in `source` to the new file `path`. What a log beside the source adds is not in it: whoever
+/// Writes all that is in `source` to the new file `path`, if the digest at its end is right, where it has one and `digest` asks
+/// for that: the new file has none that would tell. What a log beside the source adds is not in it: whoever
 /// starts on the new file has that log still.
 pub fn defrag(
     source: &BoltFile,
+    digest: DigestRule,
     path: &Path,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Defragmented, RestoreError> {
-    defrag_on(&RealDisk, source, path, progress)
+    defrag_on(&RealDisk, source, digest, path, progress)
 }
 
 pub(crate) fn defrag_on(
     disk: &dyn Disk,
     source: &BoltFile,
+    digest: DigestRule,
     path: &Path,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Defragmented, RestoreError> {
     let source = Database::open(source.clone())?;
     publish_file(disk, path, |new| {
-        let defragmented = write_database(disk, &source, new, progress)?;
+        let defragmented = beside_digest(&source, digest, || write_database(disk, &source, new, progress))?;
         Ok(Defragmented { path: path.into(), ..defragmented })
     })
 }
@@ -72,7 +78,8 @@ fn write_database(
     };
     let hash = synced(&mut *file, path, hash)?;
     let size_bytes_before = source.size_bytes();
-    Ok(Defragmented { path: path.into(), size_bytes_before, size_bytes: built.size_bytes, hash })
+    let (size_bytes, holes) = (built.size_bytes, copied.holes);
+    Ok(Defragmented { path: path.into(), size_bytes_before, size_bytes, hash, holes })
 }
 
 /// The hash over everything in `source`, which that over everything in the new one must be.

@@ -59,7 +59,7 @@ pub fn diff_revisions(
     keys: Keys<'_>,
 ) -> Result<Vec<Difference>, ViewError> {
     let horizon = Horizon::of(database)?;
-    let (from, to) = (horizon.at(from)?, horizon.at(to)?);
+    let (from, to) = (horizon.at(database, from)?, horizon.at(database, to)?);
     let mut touched = Touched::find(database, from.min(to), from.max(to), keys)?;
     touched.find_before(database, from.min(to))?;
     let mut differences = touched.differences;
@@ -191,13 +191,13 @@ pub fn diff_databases(before: Side<'_>, after: Side<'_>, keys: Keys<'_>) -> Resu
 
 /// Shows `visit` every live key of a side with its record.
 fn visit_side(side: Side<'_>, keys: Keys<'_>, mut visit: impl FnMut(RevKey, &[u8], &[u8])) -> Result<(), ViewError> {
-    let at = Horizon::of(side.database)?.at(side.at)?;
+    let at = Horizon::of(side.database)?.at(side.database, side.at)?;
     newest(
         side.database,
         at,
         keys,
-        |record| record.value,
-        |at, value| {
+        |record| ((), record.value),
+        |at, (), value| {
             if !at.tombstone {
                 visit(at, Record { at, value }.key()?, value);
             }

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::revision::RevKey;
+
 /// What a caller may do about an error. Program, person and metric see the same word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
@@ -45,6 +47,8 @@ pub enum Error {
     Record {
         /// The record's key in hexadecimal.
         entry: String,
+        /// Which record that is, if it is one.
+        at: Option<RevKey>,
         /// What is wrong with it.
         fault: RecordFault,
     },

@@ -65,7 +65,7 @@ pub(crate) fn export_on(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Exported, RestoreError> {
     let horizon = Horizon::of(source)?;
-    let at = horizon.at(at)?;
+    let at = horizon.at(source, at)?;
     publish_file(disk, path, |new| {
         let subject = Subject { source, compact: horizon.compact, at, anchored: against.anchored.clone() };
         let exported = beside_digest(source, against.digest, || write_snapshot(disk, subject, new, progress))?;

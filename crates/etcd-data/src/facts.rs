@@ -14,6 +14,8 @@ use crate::batch::Batch;
 use crate::database::{Database, Direction, Next, Record, RevisionRange};
 use crate::error::Error;
 use crate::fingerprint::{Fingerprint, Fingerprinter, KeySet};
+use crate::restore::Holes;
+use crate::restore::holes::{Dense, Stretch};
 use crate::revision::Revision;
 use crate::tables::{Alarm, LeaseId, Member, Tables};
 use crate::view::{Horizon, ViewError};
@@ -54,6 +56,8 @@ pub struct KeySpaceFacts {
     pub attached_keys: u64,
     /// The leases that they hang on.
     pub named_leases: u64,
+    /// What the file lacks of it; nothing if it has all its history.
+    pub holes: Option<Holes>,
     /// Where keys and bytes are, the prefixes with most bytes first. See [`prefix_of`].
     pub prefixes: Vec<PrefixFacts>,
 }
@@ -111,7 +115,7 @@ impl Facts {
     /// The facts of `database` as it was at revision `at`, or as it is.
     pub fn of(database: &Database, at: Option<Revision>) -> Result<Self, ViewError> {
         let horizon = Horizon::of(database)?;
-        let (revision, compact) = (horizon.at(at)?, horizon.compact);
+        let (revision, compact) = (horizon.at(database, at)?, horizon.compact);
         let tables = database.tables();
         let scheduled = tables.scheduled_compaction()?;
         Ok(Self {
@@ -183,7 +187,10 @@ impl KeySpaceFacts {
         let mut prefixes = Prefixes::default();
         let mut leases = HashSet::new();
         let mut facts = Self::default();
-        let step = |batch: &mut Batch<RecordFacts>, record: Record<'_>| {
+        let dense = Dense::of(database)?.from(range.from);
+        let mut stretch = Stretch::default();
+        let step = |(part, batch): &mut (Stretch, Batch<RecordFacts>), record: Record<'_>| {
+            part.take(&dense, record.at);
             let found = record.key_value()?;
             let bytes = record.at.encode().len() + record.value.len();
             let (print, lease) = (prints.of(found.key), found.lease);
@@ -191,7 +198,8 @@ impl KeySpaceFacts {
             // The empty key is no key, only what raises a revision.
             Ok(if found.key.is_empty() { Next::More } else { batch.push(fact, prefix_of(found.key)) })
         };
-        let take = |batch: Batch<RecordFacts>| {
+        let take = |(part, batch): (Stretch, Batch<RecordFacts>)| {
+            stretch.join(&dense, part);
             for (record, prefix) in batch.iter() {
                 let is_live = seen.insert(record.print) && !record.is_deletion;
                 facts.records += 1;
@@ -209,7 +217,8 @@ impl KeySpaceFacts {
             Ok::<_, Error>(ControlFlow::Continue(()))
         };
         database.scan(range, Direction::Backwards, step, take)?;
-        Ok(Self { named_leases: leases.len() as u64, prefixes: prefixes.into_sorted(), ..facts })
+        let holes = stretch.holes_from_the_beginning(&dense);
+        Ok(Self { named_leases: leases.len() as u64, holes, prefixes: prefixes.into_sorted(), ..facts })
     }
 }
 

@@ -43,8 +43,8 @@ pub struct HashKv {
 /// A `compact` before that of the database is refused: history that is needed is gone.
 pub fn hash_kv(database: &Database, at: Option<Revision>, compact: Option<Revision>) -> Result<HashKv, ViewError> {
     let horizon = Horizon::of(database)?;
-    let compact = compact.map(|compact| horizon.at(Some(compact))).transpose()?.or(horizon.compact);
-    let revision = Horizon { compact, ..horizon }.at(at)?;
+    let compact = compact.map(|compact| horizon.at(database, Some(compact))).transpose()?.or(horizon.compact);
+    let revision = Horizon { compact, ..horizon }.at(database, at)?;
     let hash = hash_at(database, compact, revision)?;
     Ok(HashKv { hash, revision, compact_revision: compact })
 }

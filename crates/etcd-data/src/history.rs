@@ -7,30 +7,38 @@ use crate::database::{Database, Direction, Next, Record, RevisionRange};
 use crate::error::Error;
 use crate::key_value::KeyValue;
 use crate::live::Keys;
+use crate::restore::Holes;
+use crate::restore::holes::{Dense, Stretch};
 use crate::revision::RevKey;
 
 /// Shows `visit` every change of `keys` in `range`, in order, until it breaks. A deletion has a key and no more.
 ///
-/// Up to the compact revision, the changes that compaction has not removed are all there are.
+/// Up to the compact revision, the changes that compaction has not removed are all there are. Returns what a file lacks of what
+/// was come by, of whatever keys: changes of these may be among it.
 pub fn history(
     database: &Database,
     range: RevisionRange,
     keys: Keys<'_>,
     mut visit: impl FnMut(RevKey, KeyValue<'_>) -> ControlFlow<()>,
-) -> Result<(), Error> {
-    let step = |batch: &mut Batch<RevKey>, record: Record<'_>| {
+) -> Result<Option<Holes>, Error> {
+    let dense = Dense::of(database)?.from(range.from);
+    let mut stretch = Stretch::default();
+    let step = |(part, batch): &mut (Stretch, Batch<RevKey>), record: Record<'_>| {
+        part.take(&dense, record.at);
         if !keys.has(record.key()?) {
             return Ok(Next::More);
         }
         Ok(batch.push(record.at, record.value))
     };
-    let take = |batch: Batch<RevKey>| {
+    let take = |(part, batch): (Stretch, Batch<RevKey>)| {
+        stretch.join(&dense, part);
         for (&at, value) in batch.iter() {
             if visit(at, Record { at, value }.key_value()?).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
-        Ok(ControlFlow::Continue(()))
+        Ok::<_, Error>(ControlFlow::Continue(()))
     };
-    database.scan(range, Direction::Forwards, step, take)
+    database.scan(range, Direction::Forwards, step, take)?;
+    Ok(stretch.holes_from_the_beginning(&dense))
 }

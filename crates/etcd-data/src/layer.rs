@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bolt_file::page::Leaf;
 use bolt_file::scan::{self, Direction, KeyRange, Span, SpanReader};
-use bolt_file::{BoltFile, Bucket, Entry};
+use bolt_file::{BoltFile, Bucket, Corrupt, Entry};
 
 use crate::database::{RevisionRange, parse_key};
 use crate::error::{Error, RecordFault};
@@ -99,6 +99,14 @@ impl Layer {
         Ok(last)
     }
 
+    /// The last revision before `at`, if this is a file that lacks `at` and has later ones.
+    pub(crate) fn last_before_hole(&self, at: Revision) -> Result<Option<Revision>, Error> {
+        match &self.origin {
+            Origin::File(key) if at <= self.revisions.to => last_before_hole(key, at),
+            _ => Ok(None),
+        }
+    }
+
     /// The value of the record called `at`, if it is there and counts.
     pub(crate) fn get(&self, at: RevKey) -> Result<Option<Vec<u8>>, Error> {
         match &self.origin {
@@ -137,6 +145,18 @@ fn last_up_to(key: &Bucket, last: Revision) -> Result<Option<RevKey>, Error> {
     found.map(|entry| parse_key(require_pair(entry)?.key)).transpose()
 }
 
+/// The last revision of `key` before `at`, if `at` has no record and a later revision has.
+fn last_before_hole(key: &Bucket, at: Revision) -> Result<Option<Revision>, Error> {
+    let mut cursor = key.cursor();
+    let from = RevKey { main: at, sub: 0, tombstone: false }.encode();
+    let Some(found) = cursor.seek(&from)? else { return Ok(None) };
+    if parse_key(found.key)?.main == at {
+        return Ok(None);
+    }
+    let before = cursor.previous()?.map(|entry| parse_key(entry.key)).transpose()?;
+    Ok(Some(before.map_or(Revision::FIRST, |before| before.main)))
+}
+
 /// Spans that a worker takes at once, at the most: more at once cost less waiting for each other.
 const SPANS_AT_ONCE: usize = 4;
 
@@ -157,10 +177,18 @@ pub(crate) enum Part<'a> {
     Elsewhere { records: &'a dyn Records, wanted: RevisionRange },
 }
 
-/// Shows an entry, its key and its value.
-pub(crate) trait Show: FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, Error> {}
+/// What whoever reads comes by.
+pub(crate) enum Seen<'a> {
+    /// An entry, its key and its value.
+    Entry(&'a [u8], &'a [u8]),
+    /// Something of a file that is no record, or cannot be read. Behind it there may be more.
+    Lost(Error),
+}
 
-impl<F: FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, Error>> Show for F {}
+/// Is shown what there is, and decides whether to go on.
+pub(crate) trait Show: FnMut(Seen<'_>) -> Result<ControlFlow<()>, Error> {}
+
+impl<F: FnMut(Seen<'_>) -> Result<ControlFlow<()>, Error>> Show for F {}
 
 impl Part<'_> {
     /// Shows `show` what there is, until it breaks. `reader` is the worker's, for the file.
@@ -188,20 +216,33 @@ fn read_spans(
     show: &mut impl Show,
 ) -> Result<(), Error> {
     let all = counted == RevisionRange::ALL;
-    let mut visit = |leaf: Leaf<'_>| {
+    let corrupt = |corrupt: Corrupt| Seen::Lost(bolt_file::Error::from(corrupt).into());
+    let mut visit = |leaf: Result<Leaf<'_>, Corrupt>| {
+        let leaf = match leaf {
+            Ok(leaf) => leaf,
+            Err(error) => return show(corrupt(error)),
+        };
         for index in direction.places(leaf.len()) {
-            let Some(entry) = leaf.get(index).map_err(bolt_file::Error::from)? else { break };
-            let entry = require_pair(entry)?;
-            // What is no revision cannot be said not to count.
-            let counts = all || RevKey::parse(entry.key).is_none_or(|at| counted.has(at));
-            if counts && show(entry.key, entry.value)?.is_break() {
+            let seen = match leaf.get(index) {
+                Ok(None) => break,
+                Ok(Some(entry)) => match require_pair(entry) {
+                    // What is no revision cannot be said not to count.
+                    Ok(entry) if all || RevKey::parse(entry.key).is_none_or(|at| counted.has(at)) => {
+                        Seen::Entry(entry.key, entry.value)
+                    }
+                    Ok(_) => continue,
+                    Err(error) => Seen::Lost(error),
+                },
+                Err(error) => corrupt(error),
+            };
+            if show(seen)?.is_break() {
                 return Ok::<_, Error>(ControlFlow::Break(()));
             }
         }
         Ok(ControlFlow::Continue(()))
     };
     for span in direction.places(spans.len()).filter_map(|index| spans.get(index)) {
-        if reader.leaves(span, direction, &mut visit)?.is_break() {
+        if reader.leaves_around(span, direction, &mut visit)?.is_break() {
             break;
         }
     }
@@ -211,7 +252,7 @@ fn read_spans(
 /// Refuses a bucket, which etcd would take for a record of nothing: what is in it would be lost without a word.
 fn require_pair(entry: Entry<'_>) -> Result<Entry<'_>, Error> {
     match entry.is_bucket {
-        true => Err(Error::Record { entry: printable(entry.key), fault: RecordFault::Bucket }),
+        true => Err(Error::Record { entry: printable(entry.key), at: None, fault: RecordFault::Bucket }),
         false => Ok(entry),
     }
 }
@@ -227,7 +268,7 @@ fn read_records(
         Direction::Backwards => at.main < wanted.from,
     };
     let mut visit = |at: RevKey, value: &[u8]| match wanted.has(at) {
-        true => show(&at.encode(), value),
+        true => show(Seen::Entry(&at.encode(), value)),
         false if is_past(at) => Ok(ControlFlow::Break(())),
         false => Ok(ControlFlow::Continue(())),
     };

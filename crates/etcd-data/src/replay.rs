@@ -81,6 +81,9 @@ pub enum ReplayError {
     /// There is no log.
     #[error("there is no write-ahead log that can be read")]
     NoLog,
+    /// There is no database that it could be applied to.
+    #[error("the database cannot be opened")]
+    NoDatabase,
     /// The database cannot be read.
     #[error(transparent)]
     Database(#[from] crate::Error),

@@ -7,7 +7,7 @@
 //! - [`options`]: what a person asks
 //! - [`plan`], [`destination`]: what will be done about it, and where
 //! - `rebuild`, `new_tables`, `member_dir`: the database, and what lies beside it
-//! - `holes`: what the source lacks
+//! - `holes`: what the source lacks; [`forecast()`]: that, and the room that is needed, without doing it
 //! - `proof`: reading it back
 //! - `staging`, `publish`, [`record`]: where it is built, how it gets its name, what it remembers of that
 //! - `owner`: whose it is
@@ -17,7 +17,8 @@ pub(crate) mod build;
 pub mod destination;
 pub mod disk;
 mod error;
-mod holes;
+pub mod forecast;
+pub(crate) mod holes;
 mod member_dir;
 pub(crate) mod new_file;
 mod new_tables;
@@ -49,6 +50,7 @@ use crate::revision::Revision;
 use crate::tables::LeaseId;
 
 pub use self::error::{PlanError, RestoreError};
+pub use self::forecast::{Forecast, forecast};
 pub use self::holes::Holes;
 pub use self::options::Options;
 pub use self::owner::Owner;

@@ -48,7 +48,6 @@ pub enum SourceKind {
 
 /// A path could not be opened as any of these.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum OpenError {
     /// A file or folder could not be used.
     #[error("{action} {}", path.display())]

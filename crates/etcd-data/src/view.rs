@@ -26,8 +26,28 @@ impl Horizon {
         Ok(Self { compact, current })
     }
 
-    /// The revision `at`, or the current one, if the database can be read there.
-    pub fn at(&self, at: Option<Revision>) -> Result<Revision, ViewError> {
+    /// The revision `at` of `database`, whose horizon this is, or the current one, if it can be read there.
+    ///
+    /// Of an earlier revision a page of each level of the file is read, for a file may lack it.
+    pub fn at(&self, database: &Database, at: Option<Revision>) -> Result<Revision, ViewError> {
+        let (at, last) = match at {
+            Some(at) => {
+                let at = self.within(Some(at))?;
+                let is_dense = at > self.compact.unwrap_or_default().max(Revision::FIRST);
+                let is_there = at == self.current || !is_dense;
+                (at, if is_there { None } else { database.last_before_hole(at)? })
+            }
+            // What it was cut to may be what it lacks.
+            None => match database.promised_of_file().filter(|&promised| promised > self.current) {
+                Some(promised) => (promised, Some(self.current)),
+                None => (self.current, None),
+            },
+        };
+        last.map_or(Ok(at), |last| Err(ViewError::Hole { at, last }))
+    }
+
+    /// The revision `at`, or the current one, if it lies within. Whether it is there is not looked at.
+    pub(crate) fn within(&self, at: Option<Revision>) -> Result<Revision, ViewError> {
         let at = at.unwrap_or(self.current);
         match self.compact {
             Some(compact) if at < compact => Err(ViewError::Compacted { at, compact }),
@@ -39,7 +59,6 @@ impl Horizon {
 
 /// A database cannot be read as it was asked for.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum ViewError {
     /// What was then has been compacted away.
     #[error("revision {at} lies before the compact revision {compact}")]
@@ -57,6 +76,14 @@ pub enum ViewError {
         /// Where history ends.
         current: Revision,
     },
+    /// The file lacks it, though no compaction took it: what was then nobody can say.
+    #[error("revision {at} is missing: the last before it is {last}")]
+    Hole {
+        /// What was asked for.
+        at: Revision,
+        /// The last revision that is there before it.
+        last: Revision,
+    },
     /// A mark that is needed cannot be read.
     #[error(transparent)]
     Table(#[from] TableFault),
@@ -70,7 +97,7 @@ impl ViewError {
     pub fn kind(&self) -> Kind {
         match self {
             Self::Compacted { .. } | Self::Future { .. } => Kind::Missing,
-            Self::Table(_) => Kind::Corrupt,
+            Self::Hole { .. } | Self::Table(_) => Kind::Corrupt,
             Self::Data(error) => error.kind(),
         }
     }

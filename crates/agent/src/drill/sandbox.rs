@@ -7,7 +7,7 @@ use std::time::Instant;
 use etcd_data::hash::HashKv;
 use etcd_data::live::{self, Keys};
 use etcd_data::restore::options::{DigestRule, ForVersion, Token};
-use etcd_data::restore::{Options, Plan, Progress, RestoreError, restore};
+use etcd_data::restore::{Holes, Options, Plan, Progress, RestoreError, restore};
 use etcd_data::{Database, Revision};
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -52,6 +52,8 @@ pub struct Built {
     pub expected: Expected,
     /// The size of its database.
     pub size_bytes: u64,
+    /// What its source lacks, and it too; nothing if that has all its history.
+    pub holes: Option<Holes>,
 }
 
 /// What a directory takes beside its database: the log that is allocated for it, and what etcd writes when it starts.
@@ -96,7 +98,7 @@ impl Sandbox {
         let restored = restore(&database, &plan, progress)?;
         let keys = live::count(&database, Some(plan.revision), Keys::All).map_err(RestoreError::View)?;
         let expected = Expected { hash: restored.hash, keys };
-        Ok(Built { data_dir, expected, size_bytes: restored.size_bytes })
+        Ok(Built { data_dir, expected, size_bytes: restored.size_bytes, holes: restored.holes })
     }
 
     /// Starts `etcd` on what was built, and requires that it answers what is expected. `begun` is when fetching and

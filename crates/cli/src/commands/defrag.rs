@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use archive::At;
 use etcd_data::defrag::{Defragmented, defrag};
 use etcd_data::restore::Progress;
+use etcd_data::restore::options::DigestRule;
 use etcd_data::source::SourceKind;
 use etcd_data::{Kind, Revision};
 
 use crate::build_failure::{file_failure, in_the_way};
-use crate::building::word;
+use crate::building::{MissingJson, mind_holes, require_digest, word};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::json::documented;
@@ -34,6 +35,9 @@ pub struct Args {
     /// The file to write; there must be none yet
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
+    /// Do not compare a snapshot with the digest at its end. Nothing in the new file tells of what was damaged before
+    #[arg(long)]
+    skip_hash_check: bool,
     /// Show what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
@@ -54,6 +58,8 @@ documented! {
         pub size_bytes: Option<u64>,
         /// The hash over all that is in either, as `etcdutl snapshot status` computes it; null in a dry run.
         pub hash: Option<u32>,
+        /// Revisions that SRC lacks, though no compaction took them; null if it lacks none, and in a dry run.
+        pub missing_revisions: Option<MissingJson>,
     }
 }
 
@@ -65,19 +71,31 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     if args.output.symlink_metadata().is_ok() {
         return Err(in_the_way(&args.output));
     }
-    let written = if args.dry_run { None } else { Some(write(args, &source)?) };
+    let written = match args.dry_run {
+        true => require_digest(&source, args.digest_rule()).map(|()| None)?,
+        false => Some(write(args, &source)?),
+    };
+    let holes = written.as_ref().and_then(|written| written.holes);
     let file = DefraggedFile {
         dry_run: args.dry_run,
         path: args.output.display().to_string(),
         size_bytes_before: source.database.file().map_or(0, |file| file.used_bytes()),
         size_bytes: written.as_ref().map(|written| written.size_bytes),
         hash: written.map(|written| written.hash),
+        missing_revisions: holes.map(MissingJson::of),
     };
+    mind_holes(ui, &source, holes)?;
     match args.format.format {
         Format::Json => ui.json(&file)?,
         Format::Text => ui.line(file.text(&source))?,
     }
-    Ok(Exit::Success)
+    Ok(ui.exit_so_far)
+}
+
+impl Args {
+    fn digest_rule(&self) -> DigestRule {
+        if self.skip_hash_check { DigestRule::Ignored } else { DigestRule::MustMatch }
+    }
 }
 
 /// Refuses an earlier revision: a member's log goes on from the newest one, and from no other.
@@ -99,7 +117,8 @@ fn write(args: &Args, source: &Opened) -> Result<Defragmented, Failure> {
     let mut progress = |progress: Progress| bar.show(word(progress.step), progress.done_bytes, progress.of_bytes);
     let no_file = || Failure::new(Kind::Usage, format!("{} is no database file", source.shown));
     let file = source.database.file().ok_or_else(no_file)?;
-    defrag(file, &args.output, &mut progress).map_err(|error| file_failure(&source.shown, &args.output, &error))
+    let done = defrag(file, args.digest_rule(), &args.output, &mut progress);
+    done.map_err(|error| file_failure(&source.shown, &args.output, &error))
 }
 
 impl DefraggedFile {

@@ -11,7 +11,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use crate::build_failure::build_failure;
-use crate::building::{AnchorJson, BuildArgs, PlanJson, built_from, plan_text, word};
+use crate::building::{AnchorJson, BuildArgs, PlanJson, built_from, mind_holes, plan_text, word};
 use crate::commands::launch::launcher;
 use crate::drill_failure::{drill_failure, etcd_failure};
 use crate::exit::Exit;
@@ -95,6 +95,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let drilled = drilled.map_err(|error| drill_failure(&source.shown, &error))?;
     let recorded = record(args, &source, &drilled);
     let report = DrillReport::of(args, &stage.etcd, &source, &drilled, &recorded);
+    mind_holes(ui, &source, built.holes)?;
     match args.format.format {
         Format::Json => ui.json(&report)?,
         Format::Text => ui.line(report.text(&source, &drilled))?,

@@ -175,7 +175,8 @@ fn take_along(draft: &mut Draft<'_>, source: &Opened, carried: Option<&Companion
 
 fn revision(args: &Args, source: &Opened) -> Result<Revision, Failure> {
     let refused = |error| out_of_view(&source.shown, &error);
-    Horizon::of(&contents(args, source)).map_err(refused)?.at(source.at).map_err(refused)
+    let contents = contents(args, source);
+    Horizon::of(&contents).map_err(refused)?.at(&contents, source.at).map_err(refused)
 }
 
 fn write_plain(args: &Args, source: &Opened, path: &Path) -> Result<Exported, RestoreError> {

@@ -1,18 +1,16 @@
 //! `refloat get`
 
 use std::io::Write;
-use std::ops::ControlFlow;
 
 use archive::object::Wanted;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use etcd_data::database::RevisionRange;
-use etcd_data::history::history;
 use etcd_data::key_value::OwnedKeyValue;
-use etcd_data::live::{self, Keys};
+use etcd_data::live::{self, Newest};
 use etcd_data::view::ViewError;
-use etcd_data::{Kind, Revision};
+use etcd_data::{Kind, RevKey, Revision};
 
+use crate::building::note_holes;
 use crate::content::Content;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -68,8 +66,8 @@ documented! {
         pub mod_revision: i64,
         /// How often it was put since it was created.
         pub version: i64,
-        /// The lease that it is attached to; 0 for none.
-        pub lease: i64,
+        /// The lease that it is attached to, in hexadecimal; null for none.
+        pub lease: Option<String>,
     }
 }
 
@@ -96,9 +94,13 @@ documented! {
 /// Writes the value.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let key = &args.key.0;
-    let (source, found) =
+    let (source, Newest { record, holes }) =
         args.source.read(ui, &args.at.at, Part::Keys(Wanted::Key(key)), |_, source| Ok(look_up(source, key)))?;
-    let found = found.map_err(|deleted| absence(&source, key, deleted))?;
+    note_holes(ui, &source, holes)?;
+    let found = match record {
+        Some((RevKey { tombstone: false, .. }, found)) => found,
+        deleted => return Err(absence(&source, key, deleted.map(|(at, _)| at.main))),
+    };
     match args.format.format {
         Format::Json if ui.to_terminal => ui.json(&Found::of(&found).for_terminal())?,
         Format::Json => ui.json(&Found::of(&found))?,
@@ -120,19 +122,10 @@ fn show(ui: &mut Ui, value: &[u8], raw: bool) -> Result<(), Failure> {
     }
 }
 
-/// What `key` is; or else when it was deleted, if it ever was there.
-fn look_up(source: &Opened, key: &[u8]) -> Result<Result<OwnedKeyValue, Option<Revision>>, ViewError> {
+/// The last that became of `key`.
+fn look_up(source: &Opened, key: &[u8]) -> Result<Newest, ViewError> {
     let _reading = Reading::begin("looking for the key", source.database.size_bytes());
-    if let Some(found) = live::get(&source.database, key, source.at)? {
-        return Ok(Ok(found));
-    }
-    let mut deleted = None;
-    let range = RevisionRange::up_to(source.at.unwrap_or(RevisionRange::ALL.to));
-    history(&source.database, range, Keys::One(key), |at, _| {
-        deleted = at.tombstone.then_some(at.main);
-        ControlFlow::Continue(())
-    })?;
-    Ok(Err(deleted))
+    live::newest_of(&source.database, key, source.at)
 }
 
 /// Says that there is no such key, and since when, if it was deleted.
@@ -181,7 +174,7 @@ impl Found {
             create_revision: found.create_revision.0,
             mod_revision: found.mod_revision.0,
             version: found.version,
-            lease: found.lease.0,
+            lease: found.lease.in_hex(),
         }
     }
 
@@ -193,12 +186,74 @@ impl Found {
 
 #[cfg(test)]
 mod tests {
-    use etcd_data::KeyValue;
+    use std::io;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use bolt_file::write::Builder;
+    use bolt_file::{BoltFile, Storage};
+    use etcd_data::container::Container;
+    use etcd_data::source::SourceKind;
+    use etcd_data::{Database, KeyValue};
 
     use super::*;
+    use crate::opened::{LocalFile, What};
 
     fn found(value: &[u8]) -> Found {
         Found::of(&KeyValue { key: b"/registry/secrets/a/b", value, ..KeyValue::default() }.to_owned())
+    }
+
+    /// A storage that counts what is read of it.
+    struct Counting(Vec<u8>, AtomicU64);
+
+    impl Storage for Counting {
+        fn size(&self) -> io::Result<u64> {
+            self.0.size()
+        }
+
+        fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+            self.1.fetch_add(buf.len() as u64, Ordering::Relaxed);
+            self.0.read_exact_at(buf, offset)
+        }
+    }
+
+    /// `gone` is put and deleted, then others are put, 1 KiB each.
+    fn with_a_deleted_key() -> Arc<Counting> {
+        let mut bytes = Vec::new();
+        let mut builder = Builder::create(&mut bytes, Default::default()).unwrap();
+        let mut bucket = builder.bucket(b"key").unwrap();
+        for main in 2..2000 {
+            let at = RevKey { main: Revision(main), sub: 0, tombstone: main == 3 };
+            let key: &[u8] = if main < 4 { b"gone" } else { b"other" };
+            let put = KeyValue { key, mod_revision: at.main, version: 1, value: &[7; 1024], ..KeyValue::default() };
+            let mut value = Vec::new();
+            if at.tombstone { KeyValue { key, ..KeyValue::default() } } else { put }.encode(&mut value);
+            bucket.push(&at.encode(), &value).unwrap();
+        }
+        bucket.finish().unwrap();
+        builder.finish().unwrap();
+        Arc::new(Counting(bytes, AtomicU64::new(0)))
+    }
+
+    #[test]
+    fn when_a_key_was_deleted_is_known_when_it_was_looked_for_once() {
+        let file = LocalFile {
+            path: "db".into(),
+            kind: SourceKind::Database,
+            container: Container::Plain,
+            size_bytes: 0,
+            data_dir: None,
+        };
+        let storage = with_a_deleted_key();
+        let database = Database::open(BoltFile::open(Arc::clone(&storage) as Arc<dyn Storage>).unwrap()).unwrap();
+        let source = Opened { shown: "db".into(), database, at: None, what: What::File(Box::new(file)) };
+        for (key, deleted) in [(&b"gone"[..], Some(3)), (b"never", None)] {
+            storage.1.store(0, Ordering::Relaxed);
+            let found = look_up(&source, key).unwrap();
+            assert_eq!(found.record.map(|(at, _)| (at.main.0, at.tombstone)), deleted.map(|main| (main, true)));
+            let (read, size) = (storage.1.load(Ordering::Relaxed), storage.0.len() as u64);
+            assert!(read < size + size / 8, "{read} bytes of {size}");
+        }
     }
 
     #[test]

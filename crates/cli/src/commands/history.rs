@@ -5,10 +5,12 @@ use std::ops::ControlFlow;
 use archive::object::Wanted;
 use etcd_data::database::RevisionRange;
 use etcd_data::history::history;
-use etcd_data::live::Keys;
+use etcd_data::live::{Keys, Numbers};
+use etcd_data::restore::Holes;
 use etcd_data::view::{Horizon, ViewError};
 use etcd_data::{KeyValue, Kind, RevKey};
 
+use crate::building::note_holes;
 use crate::commands::keys::columns;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -53,16 +55,17 @@ documented! {
         pub version: i64,
         /// The size of the value.
         pub size_bytes: usize,
-        /// The lease that the key was attached to; 0 for none.
-        pub lease: i64,
+        /// The lease that the key was attached to, in hexadecimal; null for none.
+        pub lease: Option<String>,
     }
 }
 
 /// Lists the changes.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let key = &args.key.0;
-    let (source, (table, changes)) =
+    let (source, (table, changes, holes)) =
         args.source.read(ui, &args.at.at, Part::Keys(Wanted::Key(key)), |_, source| Ok(changes_of(source, key)))?;
+    note_holes(ui, &source, holes)?;
     if changes.is_empty() {
         let message = format!("{} holds no change of key {}", source.shown, Quoted(key));
         return Err(Failure::new(Kind::Missing, message)
@@ -75,18 +78,18 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     Ok(ui.exit_so_far)
 }
 
-/// The changes of `key`, for people and for programs.
-fn changes_of(source: &Opened, key: &[u8]) -> Result<(Table, Vec<Change>), ViewError> {
-    let until = Horizon::of(&source.database)?.at(source.at)?;
+/// The changes of `key`, for people and for programs, and what SRC lacks.
+fn changes_of(source: &Opened, key: &[u8]) -> Result<(Table, Vec<Change>, Option<Holes>), ViewError> {
+    let until = Horizon::of(&source.database)?.at(&source.database, source.at)?;
     let _reading = Reading::begin("looking for changes", source.database.size_bytes());
     let mut table = Table::with_header(["REVISION", "CHANGE", "VERSION", "SIZE", "LEASE"]);
     let mut changes = Vec::new();
-    history(&source.database, RevisionRange::up_to(until), Keys::One(key), |at, found| {
+    let holes = history(&source.database, RevisionRange::up_to(until), Keys::One(key), |at, found| {
         table.row(row(at, &found));
         changes.push(Change::of(at, &found));
         ControlFlow::Continue(())
     })?;
-    Ok((table, changes))
+    Ok((table, changes, holes))
 }
 
 fn row(at: RevKey, found: &KeyValue<'_>) -> [String; 5] {
@@ -95,7 +98,7 @@ fn row(at: RevKey, found: &KeyValue<'_>) -> [String; 5] {
         return [revision, "deleted".into(), String::new(), String::new(), String::new()];
     }
     let change = if found.create_revision == at.main { "created" } else { "changed" };
-    let [_, version, size, lease] = columns(found);
+    let [_, version, size, lease] = columns(&Numbers::of(found));
     [revision, change.into(), version, size, lease]
 }
 
@@ -108,7 +111,7 @@ impl Change {
             create_revision: found.create_revision.0,
             version: found.version,
             size_bytes: found.value.len(),
-            lease: found.lease.0,
+            lease: found.lease.in_hex(),
         }
     }
 }

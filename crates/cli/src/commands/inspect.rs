@@ -9,7 +9,7 @@ use etcd_data::data_dir::Ahead;
 use etcd_data::facts::Facts;
 use etcd_data::tables::{Alarm, AlarmKind, Member};
 
-use crate::building::PlanJson;
+use crate::building::{MissingJson, PlanJson, note_holes};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::json::documented;
@@ -70,6 +70,8 @@ documented! {
         pub records: u64,
         /// Those of them that are deletions.
         pub tombstones: u64,
+        /// Revisions that it lacks, though no compaction took them; null if it lacks none.
+        pub missing_revisions: Option<MissingJson>,
         /// Leases that there are.
         pub leases: u64,
         /// Keys that are attached to one.
@@ -181,6 +183,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
         Ok(Facts::of(&source.database, source.at))
     })?;
     let keys = source.point().map(|point| point.needed_keys(&args.source)).transpose()?;
+    note_holes(ui, &source, facts.key_space.holes)?;
     let found = Inspection::of(&source, keys, facts);
     match args.format.format {
         Format::Json => ui.json(&found)?,
@@ -216,6 +219,7 @@ impl Inspection {
             live_keys: key_space.live_keys,
             records: key_space.records,
             tombstones: key_space.tombstones,
+            missing_revisions: key_space.holes.map(MissingJson::of),
             leases: tables.leases,
             attached_keys: key_space.attached_keys,
             named_leases: key_space.named_leases,

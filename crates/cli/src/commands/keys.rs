@@ -3,9 +3,10 @@
 use archive::object::Wanted;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use etcd_data::live::{Keys, LiveKeys};
-use etcd_data::{KeyValue, Kind, RevKey};
+use etcd_data::Kind;
+use etcd_data::live::{Keys, LiveKey, LiveKeys, Numbers};
 
+use crate::building::note_holes;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::json::documented;
@@ -14,8 +15,8 @@ use crate::opened::Opened;
 use crate::point::AtArgs;
 use crate::progress::Reading;
 use crate::quoted::Quoted;
-use crate::source::{Part, SourceArgs, damaged};
-use crate::table::Table;
+use crate::source::{Part, SourceArgs};
+use crate::table::Columns;
 use crate::ui::{Format, FormatArgs, Ui};
 
 /// Lists the keys that there are, in order
@@ -54,9 +55,9 @@ documented! {
         /// How often it was put since it was created.
         pub version: i64,
         /// The size of its value.
-        pub size_bytes: usize,
-        /// The lease that it is attached to; 0 for none.
-        pub lease: i64,
+        pub size_bytes: u64,
+        /// The lease that it is attached to, in hexadecimal; null for none.
+        pub lease: Option<String>,
     }
 }
 
@@ -67,74 +68,74 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
         [] => Part::Whole,
         prefix => Part::Keys(Wanted::Prefix(prefix)),
     };
-    // This comes by every record, so what the list takes while it is written was read before.
+    // This comes by every record, and keeps what is listed of each.
     let (source, keys) = args.source.read(ui, &args.at.at, part, |_, source| {
         let _reading = Reading::begin("looking for keys", source.database.size_bytes());
         Ok(LiveKeys::find(&source.database, source.at, Keys::Prefix(&args.prefix.0)))
     })?;
-    let keys = keys.iter().take(args.limit.unwrap_or(usize::MAX));
+    note_holes(ui, &source, keys.holes)?;
+    let limit = args.limit.unwrap_or(usize::MAX);
     match (args.format.format, args.long) {
-        (Format::Json, _) => list_json(ui, &source, keys)?,
-        (Format::Text, true) => list_long(ui, &source, keys)?,
-        (Format::Text, false) => keys.into_iter().try_for_each(|(key, _)| ui.line(Quoted(key)))?,
+        (Format::Json, _) => list_json(ui, &source, &keys, limit)?,
+        (Format::Text, true) => list_long(ui, &source, &keys, limit)?,
+        (Format::Text, false) => keys.iter().take(limit).try_for_each(|(key, _)| ui.line(Quoted(key)))?,
     }
     Ok(ui.exit_so_far)
 }
 
-fn list_json<'k>(ui: &mut Ui, source: &Opened, keys: impl Iterator<Item = (&'k [u8], RevKey)>) -> Result<(), Failure> {
+fn list_json(ui: &mut Ui, source: &Opened, keys: &LiveKeys, limit: usize) -> Result<(), Failure> {
     let mut list = ui.json_list();
-    for (_, at) in keys {
-        list.push(&with_record(source, at, |found| Listed::of(&found))?)?;
+    for found in keys.entries().take(limit) {
+        list.push(&Listed::of(found.key, &numbers_of(source, found)?))?;
     }
-    source.require_unchanged()?;
     list.finish()
 }
 
-fn list_long<'k>(ui: &mut Ui, source: &Opened, keys: impl Iterator<Item = (&'k [u8], RevKey)>) -> Result<(), Failure> {
-    let mut table = Table::with_header(["REVISION", "VERSION", "SIZE", "LEASE", "KEY"]);
-    for (key, at) in keys {
-        table.row(with_record(source, at, |found| {
-            let [revision, version, size, lease] = columns(&found);
-            [revision, version, size, lease, Quoted(key).to_string()]
-        })?);
+fn list_long(ui: &mut Ui, source: &Opened, keys: &LiveKeys, limit: usize) -> Result<(), Failure> {
+    let header = ["REVISION", "VERSION", "SIZE", "LEASE", "KEY"];
+    let row = |found: LiveKey<'_>, key: String| {
+        let [revision, version, size, lease] = columns(&numbers_of(source, found)?);
+        Ok::<_, Failure>([revision, version, size, lease, key])
+    };
+    let mut table = Columns::with_header(header);
+    for found in keys.entries().take(limit) {
+        table.fit(&row(found, String::new())?);
     }
-    source.require_unchanged()?;
-    ui.line(table)
+    ui.line(table.line(&header.map(String::from)))?;
+    keys.entries().take(limit).try_for_each(|found| ui.line(table.line(&row(found, Quoted(found.key).to_string())?)))
 }
 
 /// The columns that lists of keys and of changes share: revision, version, size, lease.
-pub fn columns(found: &KeyValue<'_>) -> [String; 4] {
-    let lease = if found.lease.0 == 0 { "-".into() } else { found.lease.to_string() };
-    [found.mod_revision.to_string(), found.version.to_string(), found.value.len().to_string(), lease]
+pub fn columns(found: &Numbers) -> [String; 4] {
+    let Numbers { create_revision: _, mod_revision, version, size_bytes, lease } = found;
+    [
+        mod_revision.to_string(),
+        version.to_string(),
+        size_bytes.to_string(),
+        lease.in_hex().unwrap_or_else(|| "-".into()),
+    ]
 }
 
-/// Shows `read` the record at `at`, which the source said there is. One that is not there is an error: without its bytes it
-/// would look like a record of the empty key.
-pub fn with_record<T>(source: &Opened, at: RevKey, read: impl FnOnce(KeyValue<'_>) -> T) -> Result<T, Failure> {
-    let broken = |error| damaged(&source.shown, &error);
-    let Some(value) = source.database.record(at).map_err(broken)? else {
-        source.require_unchanged()?;
-        return Err(lost(&source.shown, at));
+/// What the record of a key says of it. One that cannot be read is an error: it would look like one that says nothing.
+fn numbers_of(source: &Opened, found: LiveKey<'_>) -> Result<Numbers, Failure> {
+    let shown = &source.shown;
+    let unreadable = || {
+        Failure::new(Kind::Corrupt, format!("{shown} is damaged: record {} cannot be read beyond its key", found.at))
+            .hint(format!("`refloat verify {shown}` lists everything that is wrong with it"))
     };
-    let record = etcd_data::database::Record { at, value: &value };
-    Ok(read(record.key_value().map_err(broken)?))
-}
-
-fn lost(shown: &str, at: RevKey) -> Failure {
-    Failure::new(Kind::Corrupt, format!("{shown} is damaged: record {at} was seen in it, and is not found by its key"))
-        .hint(format!("`refloat verify {shown}` lists everything that is wrong with it"))
+    found.numbers.ok_or_else(unreadable)
 }
 
 impl Listed {
-    fn of(found: &KeyValue<'_>) -> Self {
+    fn of(key: &[u8], found: &Numbers) -> Self {
         Self {
-            key: String::from_utf8_lossy(found.key).into_owned(),
-            key_base64: BASE64_STANDARD.encode(found.key),
+            key: String::from_utf8_lossy(key).into_owned(),
+            key_base64: BASE64_STANDARD.encode(key),
             create_revision: found.create_revision.0,
             mod_revision: found.mod_revision.0,
             version: found.version,
-            size_bytes: found.value.len(),
-            lease: found.lease.0,
+            size_bytes: found.size_bytes,
+            lease: found.lease.in_hex(),
         }
     }
 }
@@ -143,13 +144,13 @@ impl Listed {
 mod tests {
     use etcd_data::container::Container;
     use etcd_data::source::SourceKind;
-    use etcd_data::{Database, Revision, Tables};
+    use etcd_data::{Database, RevKey, Revision, Tables};
 
     use super::*;
     use crate::opened::{LocalFile, What};
 
     #[test]
-    fn a_record_that_is_not_there_is_not_one_of_the_empty_key() {
+    fn a_record_that_cannot_be_read_is_not_one_that_says_nothing() {
         let file = LocalFile {
             path: "db".into(),
             kind: SourceKind::Database,
@@ -160,7 +161,7 @@ mod tests {
         let database = Database::empty(Tables::default());
         let source = Opened { shown: "db".into(), database, at: None, what: What::File(Box::new(file)) };
         let at = RevKey { main: Revision(7), sub: 0, tombstone: false };
-        let failure = with_record(&source, at, |found| found.version).unwrap_err();
+        let failure = numbers_of(&source, LiveKey { key: b"a", at, numbers: None }).unwrap_err();
         assert!(failure.is_damage(), "{failure:?}");
     }
 }

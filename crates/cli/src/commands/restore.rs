@@ -12,9 +12,12 @@ use etcd_data::facts::version_of;
 use etcd_data::restore::destination::Existing;
 use etcd_data::restore::options::{Alarms, Bump, EtcdVersion, ForVersion, Leases, Token};
 use etcd_data::restore::plan::History;
-use etcd_data::restore::{Options, Plan, Progress, RestoreError, Restored, restore, settle_leftovers};
+use etcd_data::restore::{
+    Forecast, Holes, Options, Plan, Progress, RestoreError, Restored, forecast, restore, settle_leftovers,
+};
+use etcd_data::tables::Member;
 use etcd_data::view::Horizon;
-use etcd_data::{Kind, Revision};
+use etcd_data::{Kind, Revision, Source, Tables};
 
 use crate::archive_point::ArchivePoint;
 use crate::build_failure::build_failure;
@@ -24,8 +27,8 @@ use crate::failure::Failure;
 use crate::json::documented;
 use crate::moment::stamp;
 use crate::opened::Opened;
-use crate::progress::Bar;
-use crate::quoted::Quoted;
+use crate::progress::{Bar, Reading};
+use crate::quoted::{Quoted, Visible};
 use crate::table::{Table, bytes};
 use crate::ui::{Format, FormatArgs, Ui};
 
@@ -45,7 +48,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     wal_dir: Option<PathBuf>,
     /// The name of the member
-    #[arg(long, default_value = "default")]
+    #[arg(long, default_value = DEFAULT_NAME)]
     name: String,
     /// All members of the cluster and their peer URLs; this member alone if not given
     #[arg(long, value_name = "NAME=URL,…")]
@@ -95,6 +98,9 @@ pub struct Args {
     format: FormatArgs,
 }
 
+/// What etcd and its tools call a member that nobody gave a name.
+const DEFAULT_NAME: &str = "default";
+
 /// To have it or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Choice {
@@ -135,8 +141,12 @@ documented! {
         pub kept_wal: Option<String>,
         /// Keys whose lease there is no record of: they never expire.
         pub keys_without_lease: Option<u64>,
-        /// Revisions that SRC lacks, though no compaction took them; null if it lacks none, and in a dry run.
+        /// Revisions that SRC lacks, though no compaction took them; null if it lacks none.
         pub missing_revisions: Option<MissingJson>,
+        /// About how many bytes it would take; null if it is no dry run.
+        pub needed_bytes: Option<u64>,
+        /// How many bytes are free where it would be; null if it is no dry run.
+        pub free_bytes: Option<u64>,
         /// Whose that is what was there, as `uid:gid`, if what was restored could not be made theirs; null else.
         pub not_given_to: Option<String>,
         /// What a live member answered of it, and what was restored gives too; null if the archive has no such answer.
@@ -164,22 +174,57 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     let carry_out = |ui: &mut Ui, source: &Opened| carry_out(ui, args, source);
     let (source, done) = args.build.carry_out(ui, &args.data_dir, source, build_failure, carry_out)?;
     let result = Restoration::of(args, &source, &done);
-    mind_holes(ui, &source, done.restored.as_ref().and_then(|restored| restored.holes))?;
-    if let Some(advice) = done.restored.as_ref().and_then(|restored| quota::advice(restored.size_bytes)) {
+    mind_holes(ui, &source, done.holes())?;
+    if let Some(advice) = done.restored().and_then(|restored| quota::advice(restored.size_bytes)) {
         ui.note(format_args!("note: {advice}"))?;
     }
-    match (args.format.format, &done.restored) {
+    match (args.format.format, &done.outcome) {
         (Format::Json, _) => ui.json(&result)?,
-        (Format::Text, Some(restored)) => ui.line(next_steps(args, &done.plan, restored, result.anchor.as_ref()))?,
-        (Format::Text, None) => ui.line("\nnothing was done: this is a dry run")?,
+        (Format::Text, Outcome::Restored(restored)) => {
+            ui.line(next_steps(args, &done.plan, restored, result.anchor.as_ref()))?;
+        }
+        (Format::Text, Outcome::Forecast(Forecast { needed_bytes, free_bytes, .. })) => {
+            let (needed, free) = (bytes(*needed_bytes), bytes(*free_bytes));
+            ui.line(format_args!("\nit takes about {needed}, and {free} are free"))?;
+            ui.line("nothing was done: this is a dry run")?;
+        }
     }
     Ok(ui.exit_so_far)
 }
 
-/// What was planned, and done if it is no dry run.
+/// What was planned, and what came or would come of it.
 struct Done {
     plan: Plan,
-    restored: Option<Restored>,
+    outcome: Outcome,
+}
+
+enum Outcome {
+    Restored(Box<Restored>),
+    /// It is a dry run.
+    Forecast(Forecast),
+}
+
+impl Done {
+    fn restored(&self) -> Option<&Restored> {
+        match &self.outcome {
+            Outcome::Restored(restored) => Some(restored),
+            Outcome::Forecast(_) => None,
+        }
+    }
+
+    fn forecast(&self) -> Option<&Forecast> {
+        match &self.outcome {
+            Outcome::Restored(_) => None,
+            Outcome::Forecast(forecast) => Some(forecast),
+        }
+    }
+
+    fn holes(&self) -> Option<Holes> {
+        match &self.outcome {
+            Outcome::Restored(restored) => restored.holes,
+            Outcome::Forecast(forecast) => forecast.holes,
+        }
+    }
 }
 
 fn carry_out(ui: &mut Ui, args: &Args, source: &Opened) -> Result<Result<Done, RestoreError>, Failure> {
@@ -190,6 +235,9 @@ fn carry_out(ui: &mut Ui, args: &Args, source: &Opened) -> Result<Result<Done, R
         Err(error) => return Ok(Err(error)),
     };
     let dry_run = args.build.dry_run;
+    if let Some(note) = args.note_of_names(source, &plan) {
+        ui.note(format_args!("note: {}", Visible(&note)))?;
+    }
     if args.format.format == Format::Text {
         let mut table = shown(args, source, &plan);
         match args.may_repeat(source, &plan) {
@@ -208,12 +256,14 @@ fn carry_out(ui: &mut Ui, args: &Args, source: &Opened) -> Result<Result<Done, R
         ui.finish()?;
     }
     if dry_run {
-        return Ok(Ok(Done { plan, restored: None }));
+        let _reading = Reading::begin("looking ahead", 2 * source.database.size_bytes());
+        let forecast = forecast(&source.database, &plan);
+        return Ok(forecast.map(|forecast| Done { plan, outcome: Outcome::Forecast(forecast) }));
     }
     let mut bar = Bar::new("restoring");
     let mut progress = |progress: Progress| bar.show(word(progress.step), progress.done_bytes, progress.of_bytes);
     let restored = restore(&source.database, &plan, &mut progress);
-    Ok(restored.map(|restored| Done { plan, restored: Some(restored) }))
+    Ok(restored.map(|restored| Done { plan, outcome: Outcome::Restored(Box::new(restored)) }))
 }
 
 impl Args {
@@ -278,6 +328,37 @@ impl Args {
         Ok(is_as_it_was
             && source.point().is_some()
             && is_raised(HighWater::Kubernetes, &source.database, plan.revision)?)
+    }
+
+    /// What a member is called that is replaced by one with the names that etcdutl gives too, if that is another one.
+    fn note_of_names(&self, source: &Opened, plan: &Plan) -> Option<String> {
+        let is_said = self.name != DEFAULT_NAME || self.initial_cluster.is_some();
+        let is_replaced = plan.destination.kept.is_some();
+        let before = if is_said || !is_replaced { None } else { self.member_before(source) }?;
+        let [new] = plan.members.as_slice() else { return None };
+        let urls = |member: &Member| member.peer_urls.join(",");
+        let has_other_urls = self.initial_advertise_peer_urls.is_none() && urls(&before) != urls(new);
+        let has_other_name = !before.name.is_empty() && before.name != new.name;
+        (has_other_name || has_other_urls).then(|| {
+            format!(
+                "the member was called {} and reached at {}; this one is called {} and reached at {}: --name and \
+                 --initial-advertise-peer-urls say so, if they are to stay",
+                Quoted(before.name.as_bytes()),
+                urls(&before),
+                new.name,
+                urls(new),
+            )
+        })
+    }
+
+    /// The member whose directory is replaced, or else that of SRC, if it was the only one.
+    fn member_before(&self, source: &Opened) -> Option<Member> {
+        let only = |tables: &Tables| {
+            let mut members = tables.members().filter_map(Result::ok);
+            members.next().filter(|_| members.next().is_none())
+        };
+        let replaced = Source::open_damaged(&self.data_dir, &std::env::temp_dir()).ok();
+        replaced.and_then(|replaced| only(replaced.database.tables())).or_else(|| only(source.database.tables()))
     }
 
     /// Whether the archive has gone on to nothing else from the point, though another lineage may have been further.
@@ -368,7 +449,7 @@ fn next_steps(args: &Args, plan: &Plan, restored: &Restored, anchor: Option<&Anc
 
 impl Restoration {
     fn of(args: &Args, source: &Opened, done: &Done) -> Self {
-        let (plan, restored) = (&done.plan, done.restored.as_ref());
+        let (plan, restored) = (&done.plan, done.restored());
         let path = |path: &PathBuf| path.display().to_string();
         let kept = plan.destination.kept.as_ref().map(|kept| path(&plan.destination.target().with_file_name(kept)));
         Self {
@@ -386,7 +467,9 @@ impl Restoration {
             kept,
             kept_wal: restored.and_then(|restored| restored.kept_wal.as_ref().map(path)),
             keys_without_lease: restored.map(|restored| restored.missing_leases.values().sum()),
-            missing_revisions: restored.and_then(|restored| restored.holes).map(MissingJson::of),
+            missing_revisions: done.holes().map(MissingJson::of),
+            needed_bytes: done.forecast().map(|forecast| forecast.needed_bytes),
+            free_bytes: done.forecast().map(|forecast| forecast.free_bytes),
             not_given_to: restored.and_then(|restored| restored.not_given_to).map(|owner| owner.to_string()),
             anchor: args.build.anchor(source),
             plan: source.point().map(PlanJson::of),

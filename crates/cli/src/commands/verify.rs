@@ -88,7 +88,10 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     }
     args.archive.require_none(&args.source.src)?;
     let verdict = match args.source.open_damaged(args.at.as_ref().unwrap_or(&At::Latest)) {
-        Ok(source) => verify(&source)?,
+        Ok(source) => {
+            source.say_notes(ui)?;
+            verify(&source)?
+        }
         Err(failure) if failure.is_damage() => verify_pages(args)?.ok_or(failure)?,
         Err(failure) => return Err(failure),
     };
@@ -113,7 +116,7 @@ fn verify(source: &Opened) -> Result<Verdict, Failure> {
         }
         found.data(source)?;
         let digest = digest.join().unwrap_or_else(|_| Err(io::Error::other("the thread that hashes ended")));
-        found.digest(source, digest)
+        found.digest(&source.shown, digest)
     })?;
     if let Some(data_dir) = source.data_dir() {
         data_dir::findings(data_dir).into_iter().for_each(|finding| found.add(finding));
@@ -138,19 +141,32 @@ fn verify(source: &Opened) -> Result<Verdict, Failure> {
     })
 }
 
-/// Lists what is wrong with the pages of something that cannot be opened. None if that is nothing.
+/// Lists what is wrong with the pages of something that cannot be opened, with its digest, and with what is beside it in a data
+/// directory. None if nothing is wrong with the pages.
 fn verify_pages(args: &Args) -> Result<Option<Verdict>, Failure> {
     let shown = args.source.src.to_string();
     let mut found = Found::default();
-    found.pages(&shown, &args.source.open_pages()?)?;
+    let file = args.source.open_pages()?;
+    found.pages(&shown, &file)?;
     if found.findings.is_empty() {
         return Ok(None);
     }
+    let digest = found.digest(&shown, digest::check(&**file.storage()))?;
+    let data_dir = args.source.beside_database();
+    if let Some(data_dir) = &data_dir {
+        data_dir::findings(data_dir).into_iter().for_each(|finding| found.add(finding));
+        found.notes.extend(data_dir::note_of_end(data_dir));
+    }
+    let kind = match (&data_dir, digest) {
+        (Some(_), _) => "data_dir",
+        (None, "absent") => "unknown",
+        (None, _) => "snapshot",
+    };
     Ok(Some(Verdict {
         path: shown,
-        kind: "unknown",
+        kind,
         sound: false,
-        digest: "absent",
+        digest,
         findings: found.findings,
         further_findings: found.further,
         notes: found.notes,
@@ -176,8 +192,8 @@ impl Found {
         if finding.is_harmless() { self.notes.push(finding) } else { self.findings.push(finding) }
     }
 
-    fn digest(&mut self, source: &Opened, digest: io::Result<Digest>) -> Result<&'static str, Failure> {
-        let unreadable = |error| Failure::because(kind_of(&error), format!("cannot read {}", source.shown), &error);
+    fn digest(&mut self, shown: &str, digest: io::Result<Digest>) -> Result<&'static str, Failure> {
+        let unreadable = |error| Failure::because(kind_of(&error), format!("cannot read {shown}"), &error);
         Ok(match digest.map_err(unreadable)? {
             Digest::Absent => "absent",
             Digest::Matches(_) => "matches",

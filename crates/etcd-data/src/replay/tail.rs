@@ -149,7 +149,7 @@ impl Values {
             source: "it is there, and no branch leads to it".into(),
         };
         let record = self.database.record(at)?.ok_or_else(misled)?;
-        let fault = |fault| Error::Record { entry: at.to_string(), fault: RecordFault::Value(fault) };
+        let fault = |fault| Error::Record { entry: at.to_string(), at: Some(at), fault: RecordFault::Value(fault) };
         Ok(Bytes::copy_from_slice(KeyValue::parse(&record).map_err(fault)?.value))
     }
 }

@@ -196,14 +196,16 @@ pub(crate) fn no_space_for(error: RestoreError, disk: &dyn Disk, source: &Databa
     let is_full = matches!(error, RestoreError::NoSpace { .. }) || error.is_full();
     let folder = plan.destination.data_dir.ancestors().find(|folder| folder.is_dir());
     let Some(folder) = folder.filter(|_| is_full) else { return error };
-    let needed = || {
-        let survivors = survivors(source, plan, &mut |_| {})?;
-        estimate(contents(source, plan, survivors.as_ref()))
-    };
-    let Ok(database_bytes) = needed() else { return error };
+    let Ok(needed_bytes) = needed_bytes(source, plan) else { return error };
     // What was built is gone by now.
     let free_bytes = disk.free_bytes(folder).unwrap_or_default();
-    RestoreError::NoSpace { folder: folder.into(), needed_bytes: database_bytes + SEGMENT_BYTES, free_bytes }
+    RestoreError::NoSpace { folder: folder.into(), needed_bytes, free_bytes }
+}
+
+/// About how many bytes all takes that `plan` makes: the database, and the log.
+pub(crate) fn needed_bytes(source: &Database, plan: &Plan) -> Result<u64, RestoreError> {
+    let survivors = survivors(source, plan, &mut |_| {})?;
+    Ok(estimate(contents(source, plan, survivors.as_ref()))?.saturating_add(SEGMENT_BYTES))
 }
 
 /// Every revision after the compact revision has a record, so the last that was looked at must be the one asked for.

@@ -16,7 +16,6 @@ use crate::view::ViewError;
 
 /// What was asked for cannot be done with this source.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum PlanError {
     /// The revision is not one that the source can be read at.
     #[error(transparent)]
@@ -111,7 +110,6 @@ impl From<Uncarried> for PlanError {
 
 /// A new directory or file was not made. Whatever was there is as it was.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum RestoreError {
     /// The source is not as it was made.
     #[error("the digest at the end of the snapshot is another than that of its bytes")]

@@ -6,6 +6,7 @@
 
 use super::error::RestoreError;
 use crate::database::{Database, RevisionRange};
+use crate::error::Error;
 use crate::revision::{RevKey, Revision};
 
 /// Revisions that a file lacks, or has only some changes of, though no compaction took any.
@@ -17,67 +18,146 @@ pub struct Holes {
     pub first: RevisionRange,
 }
 
-/// Follows the records of a database, each after those before it, and sees where changes were left out.
-pub(crate) struct Unbroken {
+/// Where every revision is to have its records.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Dense {
     /// The last revision before which a compaction may have taken any.
     compact: Revision,
     /// The last revision of the file.
     file: Revision,
-    last: Option<RevKey>,
-    holes: Option<Holes>,
+}
+
+impl Dense {
+    /// Where that is in `database`: nowhere, if it cannot be read where history begins.
+    pub(crate) fn of(database: &Database) -> Result<Self, Error> {
+        let compact = database.tables().compact_revision().map_or(Revision(i64::MAX), Option::unwrap_or_default);
+        let file = database.last_of_file()?.map(|last| last.main).unwrap_or_default();
+        Ok(Self { compact: compact.max(Revision::FIRST), file })
+    }
+
+    /// The same, for whoever looks at no revision before `first`.
+    pub(crate) fn from(self, first: Revision) -> Self {
+        Self { compact: self.compact.max(Revision(first.0.saturating_sub(1))), ..self }
+    }
+
+    /// The revisions that lack all or some changes between the record `before`, if there is one, and the next one, `at`.
+    fn missing(&self, before: Option<RevKey>, at: RevKey) -> Option<RevisionRange> {
+        if at.main <= self.compact {
+            return None;
+        }
+        let last = self.last(before);
+        let expected = before.filter(|before| before.main == at.main).map_or(0, |before| before.sub.saturating_add(1));
+        let lacks_changes = at.sub != expected;
+        if at.main <= last.next() && !lacks_changes {
+            return None;
+        }
+        let to = if lacks_changes { at.main } else { Revision(at.main.0.saturating_sub(1)) };
+        Some(RevisionRange { from: last.next().min(at.main), to })
+    }
+
+    /// The last revision up to the record `before` of which nothing more is expected.
+    fn last(&self, before: Option<RevKey>) -> Revision {
+        before.map_or(self.compact, |before| before.main.max(self.compact))
+    }
+}
+
+/// What is missing of some stretch.
+#[derive(Debug, Clone, Copy)]
+struct Missing {
+    holes: Holes,
     /// The last revision that was counted.
-    counted: Revision,
+    last: Revision,
+}
+
+impl Missing {
+    fn of(missing: RevisionRange) -> Self {
+        let count = missing.to.0.abs_diff(missing.from.0).saturating_add(1);
+        Self { holes: Holes { count, first: missing }, last: missing.to }
+    }
+
+    /// What is missing of both, the second of which is the later one. A transaction that lacks changes in several places may
+    /// be in both.
+    fn joined(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        let (Some(one), Some(other)) = (one, other) else { return one.or(other) };
+        let (mut first, then) = (one.holes.first, other.holes.first);
+        let twice = u64::from(one.last == then.from);
+        if first.to.next() >= then.from {
+            first.to = then.to;
+        }
+        let count = one.holes.count.saturating_add(other.holes.count).saturating_sub(twice);
+        Some(Self { holes: Holes { count, first }, last: other.last })
+    }
+}
+
+/// Follows the records of a database, each after those before it, and sees where changes were left out.
+pub(crate) struct Unbroken {
+    dense: Dense,
+    last: Option<RevKey>,
+    missing: Option<Missing>,
 }
 
 impl Unbroken {
     pub(crate) fn of(source: &Database) -> Result<Self, RestoreError> {
-        let compact = source.tables().compact_revision()?.unwrap_or_default().max(Revision::FIRST);
-        let file = source.last_of_file()?.map(|last| last.main).unwrap_or_default();
-        Ok(Self { compact, file, last: None, holes: None, counted: Revision::default() })
+        source.tables().compact_revision()?;
+        Ok(Self { dense: Dense::of(source)?, last: None, missing: None })
     }
 
     /// Takes the next record. What is missing before it is noted if it is of the file, and refused if not.
     pub(crate) fn follow(&mut self, at: RevKey) -> Result<(), RestoreError> {
         let before = self.last.replace(at);
-        if at.main <= self.compact {
-            return Ok(());
+        let Some(missing) = self.dense.missing(before, at) else { return Ok(()) };
+        if at.main > self.dense.file {
+            return Err(RestoreError::Hole { missing: missing.from, last: self.dense.last(before) });
         }
-        let last = before.map_or(self.compact, |before| before.main.max(self.compact));
-        let expected = before.filter(|before| before.main == at.main).map_or(0, |before| before.sub.saturating_add(1));
-        let lacks_changes = at.sub != expected;
-        if at.main <= last.next() && !lacks_changes {
-            return Ok(());
-        }
-        let missing = last.next().min(at.main);
-        if at.main > self.file {
-            return Err(RestoreError::Hole { missing, last });
-        }
-        let to = if lacks_changes { at.main } else { Revision(at.main.0.saturating_sub(1)) };
-        self.note(RevisionRange { from: missing, to });
+        self.missing = Missing::joined(self.missing, Some(Missing::of(missing)));
         Ok(())
     }
 
     /// What the file lacks, of what was followed so far.
     pub(crate) fn holes(&self) -> Option<Holes> {
-        self.holes
+        self.missing.map(|missing| missing.holes)
+    }
+}
+
+/// Neighbouring records that somebody comes by in either direction, and what a file lacks of them. It costs no pass of its own.
+#[derive(Default)]
+pub(crate) struct Stretch {
+    /// The first and the last record.
+    ends: Option<(RevKey, RevKey)>,
+    missing: Option<Missing>,
+}
+
+impl Stretch {
+    /// Takes the record `at`, a neighbour of those so far, on either side. What comes after the file does not count.
+    pub(crate) fn take(&mut self, dense: &Dense, at: RevKey) {
+        if at.main <= dense.file {
+            self.join(dense, Self { ends: Some((at, at)), missing: None });
+        }
     }
 
-    fn note(&mut self, missing: RevisionRange) {
-        // A transaction may lack changes in several places.
-        let (from, to) = (missing.from.max(self.counted.next()), missing.to);
-        if from > to {
+    /// Takes the neighbouring stretch `other`, on either side.
+    pub(crate) fn join(&mut self, dense: &Dense, other: Self) {
+        let Some((first, last)) = other.ends else { return };
+        let Some((own_first, own_last)) = self.ends else {
+            *self = other;
             return;
-        }
-        self.counted = to;
-        let count = to.0.abs_diff(from.0).saturating_add(1);
-        match &mut self.holes {
-            None => self.holes = Some(Holes { count, first: RevisionRange { from, to } }),
-            Some(holes) => {
-                holes.count = holes.count.saturating_add(count);
-                if holes.first.to.next() == from {
-                    holes.first.to = to;
-                }
-            }
-        }
+        };
+        let (ends, before, between, after) = match first > own_last {
+            true => ((own_first, last), self.missing, dense.missing(Some(own_last), first), other.missing),
+            false => ((first, own_last), other.missing, dense.missing(Some(last), own_first), self.missing),
+        };
+        self.ends = Some(ends);
+        self.missing = Missing::joined(Missing::joined(before, between.map(Missing::of)), after);
+    }
+
+    /// What the file lacks within the stretch.
+    pub(crate) fn holes(&self) -> Option<Holes> {
+        self.missing.map(|missing| missing.holes)
+    }
+
+    /// What the file lacks from where history begins to the end of the stretch, before which there is no record.
+    pub(crate) fn holes_from_the_beginning(&self, dense: &Dense) -> Option<Holes> {
+        let before = self.ends.and_then(|(first, _)| dense.missing(None, first)).map(Missing::of);
+        Missing::joined(before, self.missing).map(|missing| missing.holes)
     }
 }

@@ -102,12 +102,14 @@ impl Plan {
     pub fn make(source: &Database, options: &Options) -> Result<Self, RestoreError> {
         let Options { data_dir, wal_dir, existing, stamp, .. } = options;
         let destination = Destination::look(data_dir, wal_dir.as_deref(), *existing, stamp)?;
-        Ok(Self::choose(&Facts::of(source)?, options, destination)?)
+        let facts = Facts::of(source)?;
+        facts.horizon.at(source, options.at).map_err(PlanError::NotInHistory)?;
+        Ok(Self::choose(&facts, options, destination)?)
     }
 
     /// Decides how to do what `options` ask with what the source has.
     pub fn choose(source: &Facts<'_>, options: &Options, destination: Destination) -> Result<Self, PlanError> {
-        let revision = source.horizon.at(options.at).map_err(PlanError::NotInHistory)?;
+        let revision = source.horizon.within(options.at).map_err(PlanError::NotInHistory)?;
         let (history, current_revision, compact_revision) = revisions(source, options, revision)?;
         let (member, members) = members(options)?;
         source.tables.refuse_uncarried()?;

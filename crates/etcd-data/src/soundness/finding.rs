@@ -11,7 +11,7 @@ use crate::tables::{LeaseId, NestedBucket, TableFault, printable};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Finding {
-    /// The key space cannot be read on from here.
+    /// A page of the key space cannot be read. What can be is checked behind it.
     #[error("bucket key cannot be read: {0}")]
     Page(bolt_file::Corrupt),
     /// The key space cannot be read on from here, where records are kept elsewhere than in the file.
@@ -22,11 +22,19 @@ pub enum Finding {
         /// Why they cannot be read.
         reason: String,
     },
-    /// The key space cannot be read on from here: what follows is a bucket, and no record.
+    /// What stands among the records is a bucket, and no record.
     #[error("bucket key, entry {entry}: it is a bucket")]
     BucketAmongRecords {
         /// Its name.
         entry: String,
+    },
+    /// What cannot be read hides changes. What keys were before that tells nothing of what they are behind it.
+    #[error("what was changed after revision {after}{} could not be checked", up_to(.until))]
+    Unchecked {
+        /// The last revision before it.
+        after: Revision,
+        /// The first revision behind it; nothing if there is none.
+        until: Option<Revision>,
     },
     /// A key of the key space is no revision.
     #[error("bucket key, entry {entry}: not a revision")]
@@ -235,6 +243,10 @@ impl Finding {
             _ => Severity::Unsound,
         }
     }
+}
+
+fn up_to(until: &Option<Revision>) -> String {
+    until.map(|until| format!(", up to {until},")).unwrap_or_default()
 }
 
 fn list(members: &[MemberId]) -> String {

@@ -11,6 +11,7 @@ use crate::error::{Error, Kind, RecordFault};
 use crate::fingerprint::{Fingerprint, Fingerprinter, KeyMap, KeySet};
 use crate::hash::{HashKv, hash_kv};
 use crate::key_value::{KeyValue, ValueFault};
+use crate::layer::Seen;
 use crate::revision::{RevKey, Revision};
 use crate::tables::{KEY, LeaseId, Tables, printable};
 use crate::view::Horizon;
@@ -24,7 +25,11 @@ pub(super) fn check(database: &Database, findings: &mut Findings) -> Result<(u64
     let changed = changed_since(database, compact, &prints)?;
     let mut chains = Chains::new(compact, findings);
     let mut hash = Crc::of(KEY);
-    let step = |part: &mut Part, key: &[u8], value: &[u8]| {
+    let step = |part: &mut Part, seen: Seen<'_>| {
+        let (key, value) = match seen {
+            Seen::Entry(key, value) => (key, value),
+            Seen::Lost(error) => return Ok(part.facts.push(Fact::Lost(Box::new(damage(error)?)), &[])),
+        };
         let (fact, bytes) = Fact::of(key, value, &prints);
         if fact.counts(compact, &changed) {
             part.crc.add(key);
@@ -37,7 +42,7 @@ pub(super) fn check(database: &Database, findings: &mut Findings) -> Result<(u64
         part.facts.iter().for_each(|(fact, bytes)| chains.take(fact, bytes));
         Ok(ControlFlow::Continue(()))
     };
-    match database.scan_entries(RevisionRange::ALL, Direction::Forwards, step, take) {
+    match database.scan_around(step, take) {
         Ok(()) => chains.ends_at(database.promised()),
         Err(error) => {
             chains.hashable = Hashable::No;
@@ -103,7 +108,7 @@ fn changed_since(database: &Database, compact: Option<Revision>, prints: &Finger
 fn damage(error: Error) -> Result<Finding, Error> {
     match error {
         Error::Bolt(bolt_file::Error::Corrupt(corrupt)) => Ok(Finding::Page(corrupt)),
-        Error::Record { entry, fault: RecordFault::Bucket } => Ok(Finding::BucketAmongRecords { entry }),
+        Error::Record { entry, fault: RecordFault::Bucket, .. } => Ok(Finding::BucketAmongRecords { entry }),
         Error::Elsewhere { place, kind: Kind::Corrupt | Kind::Missing, source } => {
             let mut reason = source.to_string();
             let mut cause = source.source();
@@ -148,6 +153,8 @@ enum Fact {
     Deletion(RevKey, Fingerprint),
     /// What raises the revision of a database: a record of nothing, and so of the empty key.
     Nothing(RevKey, Fingerprint),
+    /// Something between records that cannot be read.
+    Lost(Box<Finding>),
 }
 
 struct Put {
@@ -178,7 +185,7 @@ impl Fact {
     /// Whether the record counts in the hash, if what the compaction drops has been removed.
     fn counts(&self, compact: Option<Revision>, changed: &KeySet) -> bool {
         match self {
-            Self::NoRevision | Self::Unreadable(..) => false,
+            Self::NoRevision | Self::Unreadable(..) | Self::Lost(_) => false,
             Self::Deletion(at, _) => Some(at.main) > compact,
             Self::Put(at, print, _) | Self::Nothing(at, print) => {
                 Some(at.main) > compact || changed.get(*print).is_none()
@@ -203,6 +210,8 @@ struct Chains<'a> {
     records: u64,
     last: Option<RevKey>,
     transaction: Transaction,
+    /// The last revision before something that could not be read, until the next record.
+    lost_after: Option<Revision>,
     /// The keys that are there.
     keys: KeyMap<Chain>,
     /// Whether the empty key is.
@@ -227,6 +236,7 @@ impl<'a> Chains<'a> {
             records: 0,
             last: None,
             transaction: Transaction::default(),
+            lost_after: None,
             keys: KeyMap::default(),
             nothing: false,
             hashable: Hashable::InPassing,
@@ -235,8 +245,9 @@ impl<'a> Chains<'a> {
     }
 
     fn take(&mut self, fact: &Fact, bytes: &[u8]) {
-        self.records += 1;
+        self.records += u64::from(!matches!(fact, Fact::Lost(_)));
         match fact {
+            Fact::Lost(finding) => self.lose(finding),
             Fact::NoRevision => {
                 self.hashable = Hashable::No;
                 self.findings.add(Finding::NoRevision { entry: printable(bytes) });
@@ -266,6 +277,16 @@ impl<'a> Chains<'a> {
                 }
             }
         }
+    }
+
+    /// Notes that something could not be read here. What keys became there is not known, so nothing follows from what they were.
+    fn lose(&mut self, finding: &Finding) {
+        self.findings.add(finding.clone());
+        self.hashable = Hashable::No;
+        self.lost_after.get_or_insert(self.last.map_or(Revision::FIRST, |last| last.main));
+        self.before = Before::Elsewhere;
+        self.keys = KeyMap::default();
+        self.transaction = Transaction::default();
     }
 
     /// Notes that a key is deleted. Tells whether it was there, as far as is known.
@@ -300,6 +321,9 @@ impl<'a> Chains<'a> {
             // The revision to hash up to may lie before records that were counted.
             self.hash_by_itself();
             return self.findings.add(Finding::OutOfOrder { at, before });
+        }
+        if let Some(after) = self.lost_after.take() {
+            return self.findings.add(Finding::Unchecked { after, until: Some(at.main) });
         }
         if !self.is_dense_at(at) {
             return;
@@ -363,7 +387,8 @@ impl<'a> Chains<'a> {
     fn ends_at(&mut self, promised: Option<Revision>) {
         let last = self.last.map_or(Revision::FIRST, |last| last.main);
         let there = Some(last).max(self.compact);
-        if let Some(promised) = promised.filter(|&promised| Some(promised) > there) {
+        let is_known = self.lost_after.is_none();
+        if let Some(promised) = promised.filter(|&promised| is_known && Some(promised) > there) {
             self.findings.add(Finding::EndsEarly { last, promised });
         }
     }
@@ -371,7 +396,9 @@ impl<'a> Chains<'a> {
     /// Checks what only the end shows, and tells what the hash is worth.
     fn finish(self, tables: &Tables) -> Hashable {
         let last = self.last.map_or(Revision::FIRST, |last| last.main);
-        if let Some(compact) = self.compact.filter(|&compact| compact > last) {
+        if let Some(after) = self.lost_after {
+            self.findings.add(Finding::Unchecked { after, until: None });
+        } else if let Some(compact) = self.compact.filter(|&compact| compact > last) {
             self.findings.add(Finding::EndsBeforeCompaction { last, compact });
         }
         let mut missing = BTreeMap::new();

@@ -11,6 +11,13 @@ use super::{TableFault, Tables};
 #[serde(transparent)]
 pub struct LeaseId(pub i64);
 
+impl LeaseId {
+    /// As programs are told it: in hexadecimal, for ids have more digits than numbers in JSON; nothing for none.
+    pub fn in_hex(self) -> Option<String> {
+        (self != Self::default()).then(|| self.to_string())
+    }
+}
+
 impl fmt::Display for LeaseId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // As etcdctl prints it.

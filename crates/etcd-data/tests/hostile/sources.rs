@@ -233,7 +233,9 @@ fn a_file_that_somebody_commits_to_is_noticed_by_all_that_read_it() {
         diff_revisions(database, Some(Revision(2)), None, Keys::All).map(drop),
         diff_databases(side, side, Keys::All).map(drop),
         Facts::of(database, None).map(drop),
-        history(database, RevisionRange::ALL, Keys::All, |_, _| ControlFlow::Continue(())).map_err(ViewError::from),
+        history(database, RevisionRange::ALL, Keys::All, |_, _| ControlFlow::Continue(()))
+            .map(drop)
+            .map_err(ViewError::from),
         soundness::check(database).map(drop).map_err(ViewError::from),
     ];
     for error in seen.map(Result::unwrap_err) {

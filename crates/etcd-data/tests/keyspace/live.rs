@@ -103,6 +103,37 @@ fn what_was_compacted_away_or_is_to_come_is_refused() {
 }
 
 #[test]
+fn what_a_file_lacks_is_refused_and_what_is_before_and_behind_it_is_not() {
+    let mut model = Model::random(&mut Random::new(11), 400);
+    model.compact(50, true);
+    let lost = [51, 52, 90, model.current - 1];
+    model.records.retain(|record| !lost.contains(&record.at.main.0));
+    // What a log has comes after all of the file, which lacks nothing by not having it.
+    for tail in [0, 1, 100] {
+        let database = model.database_with_tail(tail);
+        let file_ends = model.records[model.records.len() - tail - 1].at.main.0;
+        for at in 50..=model.current {
+            let last = (50..at).rev().find(|revision| !lost.contains(revision)).unwrap_or(50);
+            match count(&database, Some(Revision(at)), Keys::All) {
+                Err(ViewError::Hole { at: asked, last: found }) => {
+                    assert_eq!((asked.0, found.0), (at, last));
+                    assert!(lost.contains(&at) && at < file_ends, "{at}, of a file up to {file_ends}");
+                }
+                counted => {
+                    assert!(!lost.contains(&at) || at > file_ends, "{at}, of a file up to {file_ends}");
+                    counted.unwrap();
+                }
+            }
+        }
+    }
+    // A file that was cut where it lacks something.
+    let file = model.database_from(&model.records);
+    let cut = file.clone().cut_after(Revision(90));
+    assert!(matches!(count(&cut, None, Keys::All), Err(ViewError::Hole { at: Revision(90), last: Revision(89) })));
+    count(&file.cut_after(Revision(91)), None, Keys::All).unwrap();
+}
+
+#[test]
 fn an_empty_database_is_at_revision_one_and_has_no_keys() {
     let database = Model::new().database();
     assert_eq!(count(&database, Some(Revision(1)), Keys::All).unwrap(), 0);

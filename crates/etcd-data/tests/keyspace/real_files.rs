@@ -15,7 +15,7 @@ fn compare(name: &str, database: &Database, truth: &Value) -> (usize, usize) {
     let (mut hashes, mut states) = (0, 0);
     for point in truth["points"].as_array().into_iter().flatten().chain([&truth["final"]]) {
         let at = Revision(point["revision"].as_i64().unwrap());
-        if horizon.at(Some(at)).is_err() {
+        if horizon.at(database, Some(at)).is_err() {
             continue;
         }
         states += 1;

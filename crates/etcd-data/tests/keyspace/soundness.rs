@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use etcd_data::bolt_file::BoltFile;
+use etcd_data::bolt_file::{BoltFile, Cursor};
 use etcd_data::compaction::{Rules, Survivors};
 use etcd_data::database::{Direction, Next, RevisionRange};
 use etcd_data::hash::hash_kv;
@@ -143,6 +143,64 @@ fn entries_that_cannot_be_read_are_named_and_the_rest_is_checked() {
     let unreadable = Finding::Unreadable { at: at(8, 0), fault: ValueFault::CutShort };
     assert_eq!(found, [unreadable, Finding::NoRevision { entry: "rubbish".into() }]);
     assert!(found.iter().all(|finding| finding.severity() == Severity::Fatal));
+}
+
+/// The page of the record called `at`, the last revision before those on it, and the first behind them.
+fn page_around(database: &Database, at: RevKey) -> (u64, Revision, Revision) {
+    let bucket = database.file().unwrap().bucket(b"key").unwrap().unwrap();
+    let mut cursor = bucket.cursor();
+    let main = |key: &[u8]| RevKey::parse(key).unwrap().main;
+    cursor.seek(&at.encode()).unwrap().unwrap();
+    let (page, _) = cursor.place();
+    let mut beside = |step: fn(&mut Cursor) -> Option<Vec<u8>>| {
+        cursor.seek(&at.encode()).unwrap();
+        loop {
+            let key = step(&mut cursor).unwrap();
+            if cursor.place().0 != page {
+                return main(&key);
+            }
+        }
+    };
+    let before = beside(|cursor| cursor.previous().unwrap().map(|entry| entry.key.to_vec()));
+    let behind = beside(|cursor| cursor.next().unwrap().map(|entry| entry.key.to_vec()));
+    (page.0, before, behind)
+}
+
+#[test]
+fn what_is_wrong_behind_pages_that_cannot_be_read_is_found_too() {
+    let mut model = Model::new();
+    for number in 0..3000 {
+        model.put(&format!("key{:02}", number % 50), "a value");
+    }
+    // Between the two pages, and behind both.
+    for main in [1000, 2500] {
+        model.records.iter_mut().find(|record| record.at.main.0 == main).unwrap().version += 1;
+    }
+    let whole = model.database();
+    let lost = [500, 2000].map(|main| page_around(&whole, at(main, 0)));
+    let storage = whole.file().unwrap().storage();
+    let mut bytes = vec![0; storage.size().unwrap() as usize];
+    storage.read_exact_at(&mut bytes, 0).unwrap();
+    for (page, ..) in lost {
+        bytes[page as usize * 1024] ^= 0xff;
+    }
+    let report = check(&Database::open(BoltFile::open(Arc::new(bytes)).unwrap()).unwrap()).unwrap();
+    let unchecked = |(_, after, until)| Finding::Unchecked { after, until: Some(until) };
+    let (mut pages, mut gaps, mut versions) = (Vec::new(), Vec::new(), Vec::new());
+    for finding in report.findings {
+        match finding {
+            Finding::Page(corrupt) => pages.push(corrupt.page.0),
+            Finding::Version { at, .. } => versions.push(at.main.0),
+            finding @ Finding::Unchecked { .. } => gaps.push(finding),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(pages, lost.map(|(page, ..)| page));
+    assert_eq!(gaps, lost.map(unchecked));
+    // A put that is right again does not follow from one that is wrong.
+    assert_eq!(versions, [1000, 1050, 2500, 2550]);
+    let hidden: i64 = lost.iter().map(|(_, after, until)| until.0 - after.0 - 1).sum();
+    assert_eq!((report.records as i64, report.hash), (3000 - hidden, None));
 }
 
 #[test]

@@ -7,13 +7,14 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use etcd_data::bolt_file::write::Builder;
 use etcd_data::database::RevisionRange;
 use etcd_data::records::TailRecord;
 use etcd_data::restore::Options;
 use etcd_data::restore::options::{Bump, Token};
 use etcd_data::{KeyValue, RevKey, Revision, Source};
 use testkit::fixtures::points;
-use testkit::{Golden, Member, Version};
+use testkit::{Golden, Member, Version, judges};
 
 use crate::judged::{carries_on, runs_and_says, works};
 use crate::origin::{options, restored, target};
@@ -48,6 +49,49 @@ fn a_store_that_nobody_ever_wrote_to_goes_on_from_a_higher_revision() {
         assert_eq!(etcd.client().hash_kv(0).unwrap().hash, done.hash.hash, "{version}");
         works(etcd, &format!("nothing of {version}, bumped"));
     }
+}
+
+/// As a crash in the middle of a commit leaves it.
+#[test]
+fn what_stands_behind_a_torn_newest_meta_runs() {
+    for version in Version::ALL {
+        let golden = Golden::get(version, "history");
+        let (db, folder) = (golden.db(), tempfile::tempdir().unwrap());
+        let whole = Source::open(&db, folder.path()).unwrap().database;
+        let file = whole.file().unwrap();
+        let at = file.newest_meta_page().0 * u64::from(file.layout().page_size) + 40;
+        File::options().write(true).open(&db).unwrap().write_all_at(&[0xff; 20], at).unwrap();
+        let torn = Source::open(&db, folder.path()).unwrap().database;
+        assert_eq!(torn.file().unwrap().meta().txid, file.meta().txid - 1, "{version}");
+
+        let member = Member::new(version, folder.path().join("restored"));
+        let done = restored(&torn, &options(&member));
+        judges::bbolt_check(member.db()).unwrap_or_else(|error| panic!("{version}: {error}"));
+        let mut points = points(&golden.truth());
+        points.retain(|point| point.revision <= done.revision.0);
+        assert!(!points.is_empty(), "{version}: nothing is known up to revision {}", done.revision);
+        runs_and_says(member, &points, &format!("{version} behind a torn meta"));
+    }
+}
+
+/// More leaves than a branch has room for, three times over.
+#[test]
+fn a_million_tiny_keys_are_what_bbolt_calls_sound() {
+    let keys = 1_000_000;
+    let folder = tempfile::tempdir().unwrap();
+    let db = folder.path().join("db");
+    let mut builder = Builder::create(File::create(&db).unwrap(), Default::default()).unwrap();
+    let mut bucket = builder.bucket(b"key").unwrap();
+    for number in 0..keys {
+        let TailRecord { at, value } = first_put(Revision(number + 2), &(number as u32).to_be_bytes(), b"");
+        bucket.push(&at.encode(), &value).unwrap();
+    }
+    bucket.finish().unwrap();
+    builder.finish().unwrap();
+    let source = Source::open(&db, folder.path()).unwrap().database;
+    let member = Member::new(Version::V37, folder.path().join("restored"));
+    assert_eq!(restored(&source, &options(&member)).records, keys as u64);
+    judges::bbolt_check(member.db()).unwrap();
 }
 
 /// What no request can bring: etcd takes 1.5 MiB.

@@ -5,6 +5,7 @@ use std::fs;
 use etcd_data::bolt_file::BoltFile;
 use etcd_data::defrag::defrag;
 use etcd_data::export::{Against, export};
+use etcd_data::restore::options::DigestRule;
 use etcd_data::{Revision, Source};
 use testkit::fixtures::{PointHash, points};
 use testkit::{Golden, Member, Version, judges};
@@ -60,7 +61,7 @@ fn a_defragmented_file_takes_the_place_of_the_members_own() {
         let db = origin.data_dir.join("member/snap/db");
         let path = origin.folder.path().join("db");
         let file = BoltFile::open(std::sync::Arc::new(fs::File::open(&db).unwrap())).unwrap();
-        let done = defrag(&file, &path, &mut |_| {}).unwrap();
+        let done = defrag(&file, DigestRule::MustMatch, &path, &mut |_| {}).unwrap();
         drop(file);
         judges::bbolt_check(&path).unwrap();
         let status = judges::snapshot_status(Version::V36, &path).unwrap();
@@ -89,7 +90,7 @@ fn the_hash_that_every_tool_computes_is_the_one_that_the_server_said() {
         let member = Member::new(golden.version, folder.path().join("restored"));
         restored(&source, &options(&member));
         let defragmented = folder.path().join("defragmented");
-        defrag(source.file().unwrap(), &defragmented, &mut |_| {}).unwrap();
+        defrag(source.file().unwrap(), DigestRule::MustMatch, &defragmented, &mut |_| {}).unwrap();
         let points = points(&golden.truth());
         let last = points.last().unwrap();
         for db in [member.db(), defragmented] {

@@ -14,7 +14,7 @@ use etcd_data::live::Keys;
 use etcd_data::{KeyValue, RevKey};
 use serde::Deserialize;
 
-use crate::http::looks::keys::{WantedKey, lease};
+use crate::http::looks::keys::WantedKey;
 use crate::http::looks::place::{find, open_key, open_prefix, place};
 use crate::http::looks::problem::{of_data, of_view};
 use crate::http::looks::shelf::Shelved;
@@ -92,7 +92,7 @@ fn change(at: RevKey, found: &KeyValue<'_>) -> Change {
         create_revision: found.create_revision.0,
         version: found.version,
         size_bytes: found.value.len() as u64,
-        lease: lease(found.lease),
+        lease: found.lease.in_hex(),
     }
 }
 

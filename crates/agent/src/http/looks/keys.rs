@@ -4,9 +4,9 @@ use api::keys::{Bytes, Found, Keys, Listed};
 use api::problem::{Kind, Problem};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use etcd_data::KeyValue;
 use etcd_data::database::Record;
 use etcd_data::live::{self, LiveKeys};
-use etcd_data::{KeyValue, LeaseId};
 use serde::Deserialize;
 
 use crate::http::looks::place::{find, open_key, open_prefix, place};
@@ -84,7 +84,7 @@ pub(super) fn key(open: &Shelved, wanted: &WantedKey) -> Result<Found, Problem> 
         mod_revision: found.mod_revision.0,
         version: found.version,
         size_bytes: found.value.len() as u64,
-        lease: lease(found.lease),
+        lease: found.lease.in_hex(),
     };
     Ok(Found { place: place(&agreed, &point)?, key: listed, value: bytes(&found.value) })
 }
@@ -108,13 +108,8 @@ fn listed(found: &KeyValue<'_>) -> Listed {
         mod_revision: found.mod_revision.0,
         version: found.version,
         size_bytes: found.value.len() as u64,
-        lease: lease(found.lease),
+        lease: found.lease.in_hex(),
     }
-}
-
-/// A lease as etcdctl shows it.
-pub(super) fn lease(lease: LeaseId) -> Option<String> {
-    (lease.0 != 0).then(|| format!("{:x}", lease.0))
 }
 
 fn decode(text: &str) -> Result<Vec<u8>, Problem> {

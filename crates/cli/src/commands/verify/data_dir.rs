@@ -4,6 +4,7 @@ use std::error::Error;
 
 use bolt_file::check::Severity;
 use etcd_data::data_dir::{DataDir, Finding as Relation, LogPlace};
+use etcd_data::replay::ReplayError;
 use etcd_data::wal::Tail;
 
 use crate::finding::Finding;
@@ -34,7 +35,10 @@ fn of_log(data_dir: &DataDir) -> Vec<Finding> {
     };
     match (&data_dir.log, &data_dir.ahead) {
         (Err(error), _) => vec![of_folder("no_log", &place, error)],
-        (Ok(log), Err(error)) if log.findings.is_empty() => vec![of_folder("log_not_applied", &place, error)],
+        // Where the database cannot be opened, that has been told.
+        (Ok(log), Err(error)) if log.findings.is_empty() && !matches!(error, ReplayError::NoDatabase) => {
+            vec![of_folder("log_not_applied", &place, error)]
+        }
         (Ok(log), _) => log.findings.iter().map(Finding::of_log).collect(),
     }
 }

@@ -5,6 +5,7 @@ use super::*;
 use crate::defrag::defrag_on;
 use crate::error::Kind;
 use crate::export::{Against, export_on};
+use crate::restore::options::DigestRule;
 
 /// About 4 MiB of which a compaction leaves a quarter.
 fn large() -> Sample {
@@ -90,7 +91,7 @@ fn a_disk_that_is_full_has_nothing_half_made_of_an_export_or_a_defragmentation()
     };
     let defrag: Work = |disk, path| {
         let database = puts_and_deletes().database();
-        defrag_on(disk, database.file().unwrap(), path, &mut |_| {}).err()
+        defrag_on(disk, database.file().unwrap(), DigestRule::MustMatch, path, &mut |_| {}).err()
     };
     for (name, work) in [("export", export), ("defrag", defrag)] {
         let folder = tempfile::tempdir().unwrap();
