@@ -15,7 +15,7 @@ use archive::{At, Error, LineageId};
 use etcd_data::Revision;
 use etcd_data::restore::destination::Existing;
 use etcd_data::restore::options::Token;
-use etcd_data::restore::{Options, Plan as Building, restore};
+use etcd_data::restore::{Options, Plan as Building, Progress, Step, restore};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
@@ -69,7 +69,9 @@ impl Bring {
             told.iter_mut().for_each(|told| told.step = "building the data directory".into());
         });
         let here = here.clone();
-        let built = blocking(move || build(&home, &here, &wanted, revision, highest)).await;
+        let telling = Arc::clone(&told);
+        let mut progress = move |progress| tell(&telling, progress);
+        let built = blocking(move || build(&home, &here, &wanted, revision, highest, &mut progress)).await;
         let ended = match built {
             Ok(kept) => {
                 Ended { at: Timestamp::now(), failure: None, kept: kept.map(|kept| kept.display().to_string()) }
@@ -80,10 +82,27 @@ impl Bring {
             told.iter_mut().for_each(|told| {
                 told.step =
                     if ended.failure.is_none() { "it is in place".into() } else { "nothing was changed".into() };
+                told.done = None;
                 told.ended = Some(ended.clone());
             });
         });
     }
+}
+
+/// Tells how far it has come, as often as that shows.
+fn tell(told: &watch::Sender<Option<Restoring>>, progress: Progress) {
+    let (step, done) = match progress.step {
+        Step::Compacting | Step::Building => {
+            let part = progress.done_bytes as f64 / progress.of_bytes.max(1) as f64;
+            ("building the data directory", Some((part.min(1.0) * 100.0).floor() / 100.0))
+        }
+        Step::Proving => ("reading it back", None),
+    };
+    told.send_if_modified(|told| {
+        let Some(told) = told.as_mut().filter(|told| told.step != step || told.done != done) else { return false };
+        (told.step, told.done) = (step.into(), done);
+        true
+    });
 }
 
 /// Builds the point in place of what is there. Gives where that is kept.
@@ -93,6 +112,7 @@ fn build(
     wanted: &Wanted,
     revision: Revision,
     highest: Revision,
+    progress: &mut dyn FnMut(Progress),
 ) -> Result<Option<PathBuf>, String> {
     let archive = home.open().map_err(|error| in_one_line(&error))?;
     // Where nothing has been followed yet, the archive alone tells how far the cluster was.
@@ -114,7 +134,7 @@ fn build(
             ..Options::new(&place.data_dir, token, stamp)
         };
         let plan = Building::make(database, &options)?;
-        restore(database, &plan, &mut |_| {})
+        restore(database, &plan, progress)
     };
     let (_, restored) =
         archive.build(wanted, &At::Revision(revision), &home.scratch, build).map_err(|error| in_one_line(&error))?;
@@ -311,6 +331,27 @@ mod tests {
         let order = taken.try_recv().unwrap();
         assert_eq!(order.revision, Revision(100));
         assert!(order.highest >= Revision(1_000_150), "{}", order.highest);
+    }
+
+    #[test]
+    fn how_far_a_restore_has_come_is_told_while_it_is_built() {
+        let (plan, step) = ("1".into(), "stopping etcd".into());
+        let (lineage, revision, began) = (None, None, Timestamp::UNIX_EPOCH);
+        let told =
+            watch::Sender::new(Some(Restoring { plan, lineage, revision, began, step, done: None, ended: None }));
+        let mut heard = told.subscribe();
+        let mut after = |step, done_bytes| {
+            tell(&told, Progress { step, done_bytes, of_bytes: 1000 });
+            let is_new = heard.has_changed().unwrap();
+            let told = heard.borrow_and_update().clone().unwrap();
+            (is_new, told.step, told.done)
+        };
+        let building = || "building the data directory".to_owned();
+        assert_eq!(after(Step::Building, 0), (true, building(), Some(0.0)));
+        assert_eq!(after(Step::Building, 505), (true, building(), Some(0.5)));
+        assert_eq!(after(Step::Building, 506), (false, building(), Some(0.5)));
+        assert_eq!(after(Step::Building, 2000), (true, building(), Some(1.0)));
+        assert_eq!(after(Step::Proving, 0), (true, "reading it back".into(), None));
     }
 
     #[track_caller]
