@@ -23,8 +23,10 @@ pub struct MergedFull {
 /// How far it is on its way.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Stage {
-    /// Nothing is to be done, or none was merged.
+    /// Nobody has looked yet since the agent began: one may have been merged before.
     #[default]
+    Unknown,
+    /// Nothing is to be done, or none was merged.
     Settled,
     /// Members are yet to be asked.
     Wanted(MergedFull),
@@ -62,11 +64,27 @@ impl Merged {
         self.stage.send_replace(Stage::Wanted(full));
     }
 
+    /// Whether nobody has looked yet for one that was merged before the agent began.
+    pub fn is_unknown(&self) -> bool {
+        *self.0.borrow() == Stage::Unknown
+    }
+
+    /// Tells what was found of that time: a full that members are yet to be asked about, if there is one.
+    pub fn left_over(&self, full: Option<MergedFull>) {
+        self.0.send_if_modified(|stage| {
+            let is_first = *stage == Stage::Unknown;
+            if is_first {
+                *stage = full.map_or(Stage::Settled, Stage::Wanted);
+            }
+            is_first
+        });
+    }
+
     /// The full that members are yet to be asked about.
     pub fn wanted(&self) -> Option<MergedFull> {
         match &*self.stage.borrow() {
             Stage::Wanted(full) => Some(full.clone()),
-            Stage::Settled | Stage::Answered(..) => None,
+            Stage::Unknown | Stage::Settled | Stage::Answered(..) => None,
         }
     }
 
@@ -85,7 +103,7 @@ impl Merged {
     pub fn answered(&self) -> Option<(MergedFull, Vec<Anchor>)> {
         match &*self.stage.borrow() {
             Stage::Answered(full, anchors) => Some((full.clone(), anchors.clone())),
-            Stage::Settled | Stage::Wanted(_) => None,
+            Stage::Unknown | Stage::Settled | Stage::Wanted(_) => None,
         }
     }
 
@@ -117,7 +135,10 @@ mod tests {
         let lineage = LineageId::new(Timestamp::UNIX_EPOCH, 1);
         let full = |revision| MergedFull { lineage: lineage.clone(), revision: Revision(revision) };
         let merged = Merged::default();
+        merged.left_over(Some(full(3)));
+        assert_eq!((merged.is_unknown(), merged.wanted()), (false, Some(full(3))));
         merged.want(full(5));
+        merged.left_over(None);
         merged.want(full(9));
         merged.answer(&full(5), Vec::new());
         assert_eq!((merged.wanted(), merged.answered()), (Some(full(9)), None));

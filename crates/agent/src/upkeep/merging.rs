@@ -4,7 +4,9 @@ use archive::archive::Archive;
 use archive::merge_plan::MergePolicy;
 use archive::name::Name;
 use archive::plan::{Known, PlanError, RestorePlan, Wanted};
+use archive::proof::{Evidence, Level};
 use archive::{Catalogue, Entry, Error, History};
+use etcd_data::Kind;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
@@ -44,6 +46,8 @@ pub(super) fn merge(
     let name = full.as_ref().and_then(|full| Name::parse(archive.name_of(&full.key)));
     if let Some(full) = name.as_ref().and_then(MergedFull::called) {
         merged.want(full);
+    } else if merged.is_unknown() {
+        merged.left_over(unconfirmed(archive)?);
     }
     if let Some(error) = failed {
         return Err(error);
@@ -56,6 +60,28 @@ pub(super) fn merge(
         Some(full) => format!("{deltas}, and the full {}", full.key),
         None => deltas,
     })
+}
+
+/// The newest full, if it was merged and members have not confirmed it at its own revision: whoever had them asked about it may
+/// have ended before they answered.
+fn unconfirmed(archive: &Archive) -> Result<Option<MergedFull>, Error> {
+    let history = archive.catalogue().histories.iter().rev().find(|history| !history.fulls().is_empty());
+    let newest = history.and_then(|history| history.fulls().iter().max_by_key(|full| (full.to, full.time())));
+    let Some(newest) = newest else { return Ok(None) };
+    for (_, header) in archive.headers([newest]) {
+        match header {
+            Ok(header) if header.stands_for.is_some() => {}
+            Err(error) if error.kind() == Kind::Unavailable => return Err(error),
+            // One from etcd has what a member had; and one that is damaged is of no use.
+            Ok(_) | Err(_) => return Ok(None),
+        }
+    }
+    let proven = archive.proven_objects(&archive.proven()?.proven, Level::Anchored)?;
+    let is_confirmed = proven.get(&newest.key).is_some_and(
+        |item| matches!(item.evidence, Evidence::Anchored { revision, .. } if Some(revision) == newest.to),
+    );
+    let name = Name::parse(archive.name_of(&newest.key)).filter(|_| !is_confirmed);
+    Ok(name.as_ref().and_then(MergedFull::called))
 }
 
 /// The newest full and the newest delta that are listed, each of the newest history that has one.
