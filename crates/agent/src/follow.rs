@@ -4,7 +4,8 @@
 //! - [`beforehand`]: what is found out before anything is made
 //! - [`live`]: what is asked of a live cluster; [`etcd`]: one that is; [`choose`]: which member is followed
 //! - [`resume`]: whether the cluster has the history that the archive ends with
-//! - [`base`]: a full from etcd; later ones are merged from the archive, and [`merged`] has members asked about them
+//! - [`base`]: a full from etcd; later ones are merged from the archive, and [`merged`] has members asked about them;
+//!   [`mending`] asks for another one where the archive is broken
 //! - [`line`], [`segment`]: whole revisions out of a watch, gathered until they are sealed
 //! - [`told`]: what a watch does not give
 //! - [`sealer`], [`spool`], [`deliver`]: on this machine's disk until the store has it, read back
@@ -19,6 +20,7 @@ pub mod etcd;
 pub mod line;
 pub mod live;
 mod meanwhile;
+pub mod mending;
 pub mod merged;
 pub mod order;
 pub mod progress;
@@ -39,8 +41,9 @@ use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 
-use crate::follow::live::Live;
+use crate::follow::live::{Live, Sight, Trouble};
 use crate::follow::meanwhile::Learned;
+use crate::follow::mending::Mending;
 use crate::follow::merged::Merged;
 use crate::follow::order::Order;
 use crate::follow::progress::{Doing, Progress};
@@ -106,6 +109,8 @@ pub struct Follower {
     pub wanted: watch::Sender<bool>,
     /// The full that was merged last: members are asked about it.
     pub merged: Merged,
+    /// What is broken in the archive: a full mends it.
+    pub mending: Mending,
     /// What is told.
     pub progress: Progress,
 }
@@ -167,14 +172,14 @@ impl Follower {
             }
             match end {
                 End::Stopped => return,
-                End::Overtaken => self.progress.trouble("another agent has been writing since"),
+                End::Overtaken => self.progress.trouble("another agent has been writing since", None),
                 End::Failed(error) => {
                     if error.kind() == Kind::Corrupt {
                         // What was read may be what is wrong.
                         self.home.forget_what_was_read();
                     }
                     replaces |= error.shows_another_history();
-                    self.progress.failed(error.kind(), in_one_line(&error), error.remedy());
+                    self.progress.failed(&error);
                     self.progress.does(error.waits_for());
                     if order::refuse_during(pause, &mut orders, &in_one_line(&error), &mut stop).await.is_break() {
                         return;
@@ -222,7 +227,7 @@ impl Follower {
             self.wanted.send_replace(looked.is_ok());
             let Err(Waiting { for_what, why, remedy }) = looked else { return Some(()) };
             self.progress.does(for_what);
-            self.progress.stands_in_the_way(why.clone(), remedy.as_deref());
+            self.progress.stands_in_the_way(why.clone(), remedy.as_deref(), Some(for_what));
             if order::refuse_during(pause, orders, &why, stop).await.is_break() {
                 return None;
             }
@@ -235,11 +240,9 @@ impl Follower {
     async fn look_for_something_to_write(&self) -> Result<(), Waiting> {
         if self.spool.fill().borrow().objects == 0 {
             let no_etcd = |why, remedy| Waiting { for_what: Doing::WaitingForEtcd, why, remedy };
-            let looked = self.live.look().await;
+            let looked = self.look().await;
             let sight = looked.map_err(|trouble| no_etcd(trouble.to_string(), trouble.remedy().map(Into::into)))?;
-            let chosen = choose::choose(&sight, None, None);
-            self.progress.tell(|told| told.sight = Some(sight));
-            chosen.map_err(|nobody| no_etcd(nobody.to_string(), None))?;
+            choose::choose(&sight, None, None).map_err(|nobody| no_etcd(nobody.to_string(), None))?;
         }
         let ready = async {
             self.home.require().await?;
@@ -255,6 +258,11 @@ impl Follower {
             Err(_) => format!("{} does not answer", self.home.store.place()),
         };
         Err(Waiting { for_what: Doing::WaitingForStore, why, remedy: None })
+    }
+
+    /// Looks at the cluster, and tells how its members are.
+    async fn look(&self) -> Result<Sight, Trouble> {
+        look(&*self.live, &self.progress).await
     }
 
     /// Waits until the right to write is ours. Nothing if it is time to stop.
@@ -275,7 +283,7 @@ impl Follower {
                     format!("{holder} writes, and this one stands by")
                 }
                 Right::Untold { why } => {
-                    self.progress.trouble(why.clone());
+                    self.progress.trouble(why.clone(), Some(Doing::WaitingForStore));
                     why.clone()
                 }
                 Right::LeftToOthers => "the right to write was left to others".into(),
@@ -296,10 +304,19 @@ impl Follower {
 async fn keep_looking(live: Arc<dyn Live>, progress: Progress) {
     loop {
         sleep(LOOK_EVERY).await;
-        if let Ok(sight) = live.look().await {
-            progress.tell(|told| told.sight = Some(sight));
-        }
+        // Why nobody answers, is told.
+        let _ = look(&*live, &progress).await;
     }
+}
+
+async fn look(live: &dyn Live, progress: &Progress) -> Result<Sight, Trouble> {
+    let looked = live.look().await;
+    progress.tell(|told| match &looked {
+        Ok(sight) => told.sight = Some(sight.clone()),
+        // Who they are is known; how they were then is no news.
+        Err(trouble) => told.sight.iter_mut().for_each(|sight| sight.silence = Some(trouble.to_string())),
+    });
+    looked
 }
 
 #[cfg(test)]

@@ -92,7 +92,12 @@ impl Reporter {
             let now = Timestamp::now();
             let mut heard = self.hear();
             let since = unreached.map_or(now, |before| before.since);
-            unreached = why_unreached(&heard.right).map(|what| progress::Trouble { what, remedy: None, since });
+            unreached = why_unreached(&heard.right).map(|what| progress::Trouble {
+                what,
+                remedy: None,
+                waits_for: Some(Doing::WaitingForStore),
+                since,
+            });
             heard.unreached.clone_from(&unreached);
             heard.certificates = certificates.at(now).await.to_vec();
             sample(&mut samples, &heard, now);
@@ -170,7 +175,7 @@ impl Heard {
             agent: reporter.agent.clone(),
             cluster,
             recoverable,
-            members: sight.map(|sight| members(sight, now)).unwrap_or_default(),
+            members: sight.map(members).unwrap_or_default(),
             capture: self.capture(&reporter.agent.name, &reporter.rhythm, &samples),
             destinations: self.destinations(home),
             upkeep: self.upkeep(),
@@ -326,15 +331,20 @@ impl Heard {
             (prune, "deleting what no rule keeps"),
             (drill, "bringing up the newest point in an etcd of its own"),
         ];
-        let works = works.into_iter().filter_map(|(work, what)| Some((what.to_owned(), work.running_since?)));
+        let part = |work: &upkeep::Standing| work.done.map(|hundredths| f64::from(hundredths) / 100.0);
+        let works = works.into_iter();
+        let works = works.filter_map(|(work, what)| Some((what.to_owned(), work.running_since?, part(work))));
         let preparing = match &self.prepared {
-            Prepared::Preparing { since, what } => Some((format!("preparing the data directory: {what}"), *since)),
+            Prepared::Preparing { since, what } => {
+                Some((format!("preparing the data directory: {what}"), *since, None))
+            }
             _ => None,
         };
         let copies = self.elsewhere.iter();
-        let copies = copies.filter_map(|(place, told)| Some((format!("copying to {place}"), told.copy.running_since?)));
+        let copies =
+            copies.filter_map(|(place, told)| Some((format!("copying to {place}"), told.copy.running_since?, None)));
         let all = preparing.into_iter().chain(works).chain(copies);
-        all.map(|(what, since)| api::status::Doing { what, since, done: None }).collect()
+        all.map(|(what, since, done)| api::status::Doing { what, since, done }).collect()
     }
 }
 
@@ -389,11 +399,12 @@ fn outcome(last: &upkeep::Outcome) -> Outcome {
     }
 }
 
-fn members(sight: &Sight, now: Timestamp) -> Vec<Member> {
-    sight.members.iter().map(|member| told(member, now)).collect()
+fn members(sight: &Sight) -> Vec<Member> {
+    let heard = sight.members.iter().map(|member| member.answer.as_ref().ok().map(|_| sight.taken));
+    sight.now().members.iter().zip(heard).map(|(member, heard)| told(member, heard)).collect()
 }
 
-fn told(member: &MemberSight, now: Timestamp) -> Member {
+fn told(member: &MemberSight, heard: Option<Timestamp>) -> Member {
     let answer = member.answer.as_ref().ok();
     let role = match answer {
         _ if member.is_learner => Some(Role::Learner),
@@ -410,7 +421,7 @@ fn told(member: &MemberSight, now: Timestamp) -> Member {
         role,
         health: if answer.is_some() { Health::Healthy } else { Health::Failing },
         trouble: member.answer.as_ref().err().cloned().or(complaint),
-        heard: answer.map(|_| now),
+        heard,
         version: answer.map(|answer| answer.version.clone()),
         db_size_bytes: answer.map(|answer| answer.size_bytes),
         db_in_use_bytes: answer.map(|answer| answer.used_bytes),
@@ -424,8 +435,8 @@ fn told(member: &MemberSight, now: Timestamp) -> Member {
 fn sample(samples: &mut VecDeque<Sample>, heard: &Heard, now: Timestamp) {
     let is_due = samples.back().is_none_or(|last| now.duration_since(last.at) >= SAMPLE_EVERY);
     let (true, Some(seen)) = (is_due, heard.standing.seen) else { return };
-    let sight = heard.standing.sight.as_ref();
-    let followed = sight.and_then(|sight| {
+    let sight = heard.standing.sight.as_ref().map(Sight::now);
+    let followed = sight.as_ref().and_then(|sight| {
         let name = heard.standing.member.as_ref()?;
         sight.members.iter().find(|member| choose::called(member) == *name)?.answer.as_ref().ok()
     });

@@ -14,6 +14,7 @@ use tokio::task::{JoinError, JoinSet};
 use crate::care::Care;
 use crate::care::turns::{self, Turns};
 use crate::follow::live::Live;
+use crate::follow::mending::Mending;
 use crate::follow::merged::Merged;
 use crate::follow::order::Order;
 use crate::follow::progress::{Progress, Standing};
@@ -130,9 +131,20 @@ impl Agent {
         let (orders, taken) = mpsc::channel(ORDERS);
         let (home_too, right) = (home.clone(), pen.right());
         let merged = Merged::default();
-        let asked = merged.clone();
-        let follower =
-            Follower { live, home: home_too, spool, rhythm, replaces, right, wanted, merged: asked, progress };
+        let mending = Mending::default();
+        let (asked, mends) = (merged.clone(), mending.clone());
+        let follower = Follower {
+            live,
+            home: home_too,
+            spool,
+            rhythm,
+            replaces,
+            right,
+            wanted,
+            merged: asked,
+            mending: mends,
+            progress,
+        };
         let mut following = JoinSet::new();
         following.spawn(follower.follow(taken, stopper.stop_signal()));
 
@@ -142,7 +154,7 @@ impl Agent {
         if let Some(schedule) = schedule {
             let (home, right, metrics) = (home.clone(), pen.right(), Arc::clone(&metrics));
             let (standing, merged) = (standing.clone(), merged.clone());
-            let keeper = Upkeep { home, first: None, schedule, right, standing, merged, told, metrics };
+            let keeper = Upkeep { home, first: None, schedule, right, standing, merged, mending, told, metrics };
             beside.spawn(keeper.keep_up(stopper.stop_signal()));
         }
         let mut elsewhere = Vec::new();
@@ -151,9 +163,10 @@ impl Agent {
             elsewhere.push(Elsewhere { place: other.store.place().to_owned(), upkeep });
             let (first, schedule) = (Some(home.clone()), schedule.clone());
             let (right, metrics) = (pen.right(), Arc::clone(&metrics));
-            // Fulls are merged at the first destination alone.
-            let (standing, merged) = (standing.clone(), Merged::default());
-            let keeper = Upkeep { home: other.clone(), first, schedule, right, standing, merged, told, metrics };
+            // Fulls are merged, and come from etcd, at the first destination alone.
+            let (standing, merged, mending) = (standing.clone(), Merged::default(), Mending::default());
+            let home = other.clone();
+            let keeper = Upkeep { home, first, schedule, right, standing, merged, mending, told, metrics };
             beside.spawn(keeper.keep_up(stopper.stop_signal()));
         }
         let others = others.into_iter().map(|(other, _)| other).collect();

@@ -35,6 +35,7 @@ use tracing::Instrument;
 
 use crate::drill::scheduled::drill;
 use crate::drill::{DrillError, Etcd};
+use crate::follow::mending::{Broken, Look, Mending, Shown};
 use crate::follow::merged::Merged;
 use crate::follow::progress;
 use crate::home::{Home, blocking};
@@ -47,7 +48,7 @@ use schedule::When;
 
 pub use reach::{Point, Reach};
 pub use schedule::{DAILY, Drilling, Schedule, WINDOW, keeping};
-pub use told::{Findings, Outcome, Standing, Told};
+pub use told::{Contradiction, Findings, Outcome, Standing, Told};
 
 /// One kind of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -82,6 +83,8 @@ pub struct Upkeep {
     pub standing: watch::Receiver<progress::Standing>,
     /// The full that was merged last: following has members asked about it.
     pub merged: Merged,
+    /// What is broken: following has a full from etcd mend it.
+    pub mending: Mending,
     /// What is told.
     pub told: watch::Sender<Told>,
     /// What is counted.
@@ -127,7 +130,9 @@ impl Upkeep {
                 }
             }
             if self.right.borrow().permit().is_some() {
+                let (look, looks) = (self.mending.look(), self.told.borrow().looks);
                 self.do_one(work, &stop).await;
+                self.tell_broken(work, look, looks);
             } else if work == Work::Verify && self.first.is_none() {
                 self.look().await;
             }
@@ -138,7 +143,7 @@ impl Upkeep {
 
     async fn do_one(&self, work: Work, stop: &Stop) {
         let (began, clock) = (Instant::now(), Timestamp::now());
-        self.told.send_modify(|told| told.of(work).running_since = Some(clock));
+        self.told.send_modify(|told| (told.of(work).running_since, told.of(work).done) = (Some(clock), None));
         let span = tracing::info_span!("upkeep", ?work);
         let result = match (work, &self.schedule.drilling, &self.first) {
             (Work::Drill, Some(drilling), _) => self.drill(&drilling.etcd, stop).instrument(span).await,
@@ -157,8 +162,25 @@ impl Upkeep {
                 Ok(_) => None,
                 Err(_) => standing.failing_since.or(Some(outcome.at)),
             };
-            (standing.running_since, standing.last) = (None, Some(outcome));
+            (standing.running_since, standing.done, standing.last) = (None, None, Some(outcome));
         });
+    }
+
+    /// Tells what a `work` has shown of the newest chain that began with `look`, when there had been so many `looks` at how far
+    /// it leads.
+    fn tell_broken(&self, work: Work, look: Look, looks: u64) {
+        let told = self.told.borrow();
+        // What was seen before, was told then.
+        if told.looks > looks {
+            self.mending.found(look, Shown::Lacking, told.reach.as_ref().and_then(lacking));
+        }
+        if work == Work::Compare {
+            let full = self.merged.answered().map(|(full, _)| full);
+            // Another full would be no better than the one that members have contradicted.
+            let is_in_vain = full.is_some() && full == self.mending.mended_by();
+            let contradicted = told.contradiction.as_ref().filter(|_| !is_in_vain).map(contradicted);
+            self.mending.found(look, Shown::Contradicted, contradicted);
+        }
     }
 
     async fn work_through(&self, work: Work) -> Result<String, String> {
@@ -236,6 +258,17 @@ impl Upkeep {
         let (revision, took) = (drilled.answers.hash.revision, drilled.took.all().as_secs_f64());
         Ok(format!("etcd {} came up with revision {revision} in {took:.1} s", drilled.version))
     }
+}
+
+fn lacking(reach: &Reach) -> Option<Broken> {
+    let Point { lineage, revision } = reach.last.clone();
+    let why = format!("what leads to revision {revision} is damaged or missing");
+    (!reach.is_whole()).then_some(Broken { lineage, why })
+}
+
+fn contradicted(Contradiction { point, member }: &Contradiction) -> Broken {
+    let why = format!("at revision {} it is not what {member} has", point.revision);
+    Broken { lineage: point.lineage.clone(), why }
 }
 
 fn in_archive(error: Error) -> DrillError {

@@ -57,12 +57,13 @@ async fn who_begins_before_its_etcd_tells_that_it_is_not_let_in_and_what_to_do()
     let mut status = agent.status.clone();
     let is_waiting = |status: &Arc<Status>| {
         let waits = status.capture.state == CaptureState::WaitingForEtcd;
-        waits && capture(status).is_some_and(|finding| finding.remedy.is_none())
+        waits && capture(status).is_some_and(|finding| finding.severity == Severity::Warning)
     };
     timeout(LONG, status.wait_for(is_waiting)).await.expect("it waits for its etcd").unwrap();
 
     fake.serve(0);
-    let is_refused = |status: &Arc<Status>| capture(status).is_some_and(|finding| finding.remedy.is_some());
+    let is_refused =
+        |status: &Arc<Status>| capture(status).is_some_and(|finding| finding.severity == Severity::Critical);
     timeout(LONG, status.wait_for(is_refused)).await.expect("it tells what to do").unwrap();
     let told = status.borrow().clone();
     let finding = capture(&told).unwrap();

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent::follow::mending::Mending;
 use agent::follow::merged::{Merged, MergedFull, Stage};
 use agent::follow::progress::Standing;
 use agent::home::{Home, Site};
@@ -42,6 +43,7 @@ struct Keeper {
     /// What it hears of following.
     standing: watch::Sender<Standing>,
     merged: Merged,
+    mending: Mending,
     pen: Pen,
     stop: Stopper,
     task: JoinHandle<()>,
@@ -80,17 +82,25 @@ impl Keeper {
         let standing = watch::Sender::new(Standing { answers, ..Standing::default() });
         let (hears, metrics) = (standing.subscribe(), Arc::new(Metrics::new()));
         let counted = Arc::clone(&metrics);
-        let merged = Merged::default();
-        let asked = merged.clone();
-        let upkeep =
-            Upkeep { home, first: None, schedule, right, standing: hears, merged: asked, told, metrics: counted };
+        let (merged, mending) = (Merged::default(), Mending::default());
+        let upkeep = Upkeep {
+            home,
+            first: None,
+            schedule,
+            right,
+            standing: hears,
+            merged: merged.clone(),
+            mending: mending.clone(),
+            told,
+            metrics: counted,
+        };
         let stop = Stopper::default();
         let stopped = stop.stop_signal();
         let task = tokio::spawn(async move {
             let _wanted = wanted;
             upkeep.keep_up(stopped).await;
         });
-        Self { told: heard, metrics, standing, merged, pen, stop, task }
+        Self { told: heard, metrics, standing, merged, mending, pen, stop, task }
     }
 
     /// Waits until a full is merged that members are to be asked about.
@@ -182,15 +192,24 @@ async fn what_comparing_found_is_told_until_comparing_finds_it_no_more() {
         let told = keeper.until_done(work).await;
         let found = what(&told);
         assert!(found.iter().any(|what| what.contains("but etcd-1 answered 1")), "after {work:?}: {found:?}");
+        assert!(told.contradiction.is_some(), "after {work:?}");
     }
+    let lineage = &world.lineages[1];
+    let mut changes = keeper.mending.changes();
+    let wants = changes.wait_for(|found| found.wants_full(lineage).is_some());
+    drop(timeout(LONG, wants).await.expect("a full is to mend it").unwrap());
 
     // It is asked again, and has what the archive has.
     let answer = Anchor { taken: Timestamp::now(), ..world.answer(LAST) };
     keeper.standing.send_modify(|standing| standing.answers = vec![answer]);
     for work in [Work::Compare, Work::Verify] {
-        let found = what(&keeper.until_done(work).await);
+        let told = keeper.until_done(work).await;
+        let found = what(&told);
         assert!(!found.iter().any(|what| what.contains("answered")), "after {work:?}: {found:?}");
+        assert_eq!(told.contradiction, None, "after {work:?}");
     }
+    let settled = changes.wait_for(|found| found.wants_full(lineage).is_none());
+    drop(timeout(LONG, settled).await.expect("nothing is to be mended").unwrap());
     keeper.stop().await;
 }
 
@@ -271,6 +290,28 @@ async fn a_full_that_was_merged_is_proven_at_its_own_revision_as_soon_as_members
     assert_eq!(anchored(&world, &full), Some(by(&answer)));
     assert_eq!(keeper.merged.answered(), None, "that is done");
     keeper.stop().await;
+}
+
+/// Whoever made it may have ended before they answered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_that_was_merged_before_the_agent_began_is_proven_as_well_and_once() {
+    let world = world(None).await;
+    let first = Keeper::of(&world, merging(&world)).await;
+    let full = first.until_merged().await;
+    first.stop().await;
+
+    let mut second = Keeper::of(&world, merging(&world)).await;
+    assert_eq!(second.until_merged().await, full);
+    let answer = world.answer(full.revision.0);
+    second.merged.answer(&full, vec![answer.clone()]);
+    second.until_compared().await;
+    assert_eq!(anchored(&world, &full), Some(by(&answer)));
+    second.stop().await;
+
+    let mut third = Keeper::of(&world, merging(&world)).await;
+    third.until_done(Work::Merge).await;
+    assert_eq!((third.merged.is_unknown(), third.merged.wanted()), (false, None));
+    third.stop().await;
 }
 
 /// What members answered about earlier revisions it does not contradict.
@@ -374,8 +415,8 @@ async fn who_stands_by_tells_of_them_too() {
     let ((told, mut heard), metrics) = (watch::channel(Told::default()), Arc::new(Metrics::new()));
     let (schedule, counted) = (Schedule { verify_every: OFTEN, ..nothing() }, Arc::clone(&metrics));
     let (right, standing) = (right.subscribe(), standing.subscribe());
-    let merged = Merged::default();
-    let upkeep = Upkeep { home, first: None, schedule, right, standing, merged, told, metrics: counted };
+    let (merged, mending) = (Merged::default(), Mending::default());
+    let upkeep = Upkeep { home, first: None, schedule, right, standing, merged, mending, told, metrics: counted };
     let stop = Stopper::default();
     let task = tokio::spawn(upkeep.keep_up(stop.stop_signal()));
     // When it is due next is told each time.
@@ -416,6 +457,27 @@ async fn what_members_answered_last_is_compared_though_no_delta_tells_of_it() {
     let told = keeper.until_done(Work::Compare).await;
     assert!(what(&told).iter().any(|what| what.contains("but etcd-2 answered 2")), "{:?}", what(&told));
     keeper.stop().await;
+}
+
+/// It is found, and told; but others have what the archive has.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_stands_alone_does_not_contradict_the_archive() {
+    let world = world(None).await;
+    let answer = |member: &str, other: u32| {
+        let right = world.answer(LAST);
+        Anchor { hash: right.hash ^ other, member: member.into(), taken: Timestamp::now(), ..right }
+    };
+    for (answers, expected) in [
+        (vec![answer("etcd-1", 0), answer("etcd-2", 1)], false),
+        (vec![answer("etcd-1", 0), answer("etcd-2", 1), answer("etcd-3", 1)], true),
+    ] {
+        let schedule = Schedule { compare_every: OFTEN, ..nothing() };
+        let mut keeper = Keeper::hearing(&world, schedule, answers).await;
+        let told = keeper.until_done(Work::Compare).await;
+        assert!(!what(&told).is_empty());
+        assert_eq!(told.contradiction.is_some(), expected, "{told:?}");
+        keeper.stop().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

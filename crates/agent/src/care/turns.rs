@@ -47,6 +47,16 @@ const PAUSE: Duration = Duration::from_secs(10);
 /// Where there was.
 const SHORT_PAUSE: Duration = Duration::from_millis(500);
 
+/// Why nobody takes care of the cluster, where no other agent is known to: two must not do so at once.
+fn why_it_rests(right: &Right) -> Option<String> {
+    match right {
+        Right::Ours(_) | Right::Untold { .. } => {
+            Some("nobody takes care of it before the right to write is renewed".into())
+        }
+        Right::Theirs { .. } | Right::LeftToOthers | Right::Unknown => None,
+    }
+}
+
 impl Turns {
     /// Takes turns until it is told to stop.
     pub async fn take(mut self, mut stop: Stop) {
@@ -58,7 +68,12 @@ impl Turns {
                     pause = SHORT_PAUSE;
                 }
             } else {
-                self.told.send_if_modified(|told| !std::mem::take(&mut told.notes).is_empty());
+                let why = why_it_rests(&self.right.borrow());
+                self.told.send_if_modified(|told| {
+                    let is_new = told.trouble != why || !told.notes.is_empty();
+                    (told.notes, told.trouble) = (Vec::new(), why);
+                    is_new
+                });
             }
             tokio::select! {
                 () = sleep(pause) => {}
@@ -112,6 +127,23 @@ impl Turns {
             }
             Some(Step::Promote { .. }) => self.metrics.member_changed(MemberChange::Promote, took, succeeded),
             _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use archive::Epoch;
+
+    use super::*;
+
+    #[test]
+    fn who_cannot_renew_the_right_to_write_tells_that_nobody_takes_care() {
+        let theirs = Right::Theirs { holder: "m-1".into(), epoch: Epoch(3), serves: None };
+        let untold = Right::Untold { why: "no route".into() };
+        for (right, is_told) in [(untold, true), (theirs, false), (Right::LeftToOthers, false), (Right::Unknown, false)]
+        {
+            assert_eq!(why_it_rests(&right).is_some(), is_told, "{right:?}");
         }
     }
 }

@@ -65,7 +65,7 @@ mod tests {
     }
 
     fn sight(members: Vec<MemberSight>) -> Sight {
-        Sight { cluster: 1, version: None, members }
+        Sight { cluster: 1, members, ..Sight::default() }
     }
 
     #[test]

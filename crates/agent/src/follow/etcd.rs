@@ -11,6 +11,7 @@ use etcd_data::{LeaseId, Revision};
 use etcd_rpc::{Access, Endpoint, Event, Fault, ListedMember, Member, RangeRequest, RpcError, Status, Word, page};
 use futures::stream::BoxStream;
 use futures::{StreamExt, future, stream};
+use jiff::Timestamp;
 use tokio::time::{Instant, timeout};
 
 use crate::doctor::remedy::remedy;
@@ -165,7 +166,8 @@ impl Live for Etcd {
             let answered = answers.remove(&member.id);
             sight(member, answered)
         });
-        Ok(Sight { cluster: listed.cluster_id, version: oldest, members: sights.collect() })
+        let members = sights.collect();
+        Ok(Sight { cluster: listed.cluster_id, version: oldest, members, taken: Timestamp::now(), silence: None })
     }
 
     async fn current(&self, id: u64) -> Result<Revision, Trouble> {

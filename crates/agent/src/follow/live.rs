@@ -5,6 +5,7 @@ use bytes::Bytes;
 use etcd_data::hash::HashKv;
 use etcd_data::{Kind, LeaseId, Revision, Tables};
 use futures::stream::BoxStream;
+use jiff::Timestamp;
 
 /// A live cluster.
 #[async_trait]
@@ -70,6 +71,21 @@ pub struct Sight {
     pub version: Option<String>,
     /// Its members.
     pub members: Vec<MemberSight>,
+    /// When they were asked.
+    pub taken: Timestamp,
+    /// Why none of them could be asked any more, when that was tried last.
+    pub silence: Option<String>,
+}
+
+impl Sight {
+    /// It as it is known to be now: who cannot be asked any more does not answer.
+    pub fn now(&self) -> Self {
+        let silent = |member: &MemberSight| match &self.silence {
+            Some(why) => MemberSight { answer: Err(why.clone()), ..member.clone() },
+            None => member.clone(),
+        };
+        Self { members: self.members.iter().map(silent).collect(), ..self.clone() }
+    }
 }
 
 /// A member, and what it said of itself.

@@ -36,6 +36,7 @@ impl Follower {
             right: self.right.clone(),
             wanted: self.wanted.clone(),
             merged: self.merged.clone(),
+            mending: self.mending.clone(),
             progress: self.progress.meanwhile(),
         }
     }
@@ -79,7 +80,7 @@ impl Follower {
             };
             // That no member answers, whoever waits tells too.
             if !matches!(error, SessionError::Live(Trouble::Away { .. }) | SessionError::Nobody(_)) {
-                self.progress.trouble(in_one_line(&error));
+                self.progress.trouble(in_one_line(&error), Some(error.waits_for()));
             }
             pause = (pause * 2).min(LONGEST_LOOK);
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use archive::error::in_one_line;
 use archive::{Anchor, Epoch, LineageId};
 use etcd_data::{Kind, Revision};
 use jiff::Timestamp;
@@ -12,6 +13,7 @@ use tracing::Instrument;
 
 use crate::follow::base::{Askable, Base, BaseError, Unsound};
 use crate::follow::live::Sight;
+use crate::follow::session::SessionError;
 use crate::metrics::{Metrics, SnapshotKind};
 
 /// What whoever follows does.
@@ -48,6 +50,8 @@ pub struct Trouble {
     pub what: String,
     /// What a person can do, where waiting does not help.
     pub remedy: Option<String>,
+    /// What is waited for, if something is.
+    pub waits_for: Option<Doing>,
     /// Since when it is told.
     pub since: Timestamp,
 }
@@ -84,6 +88,8 @@ pub struct Standing {
     pub sight: Option<Sight>,
     /// What stands in the way now.
     pub trouble: Option<Trouble>,
+    /// Why a full from etcd that is needed is not taken.
+    pub full_trouble: Option<Trouble>,
     /// Why nothing is captured while the right to write is waited for, though this machine knows where to go on.
     pub uncaptured: Option<String>,
     /// Members that answered differently to HashKV, if there are any.
@@ -92,6 +98,19 @@ pub struct Standing {
     pub answers: Vec<Anchor>,
     /// Members from which no full is taken if another can be asked.
     pub distrusted: BTreeMap<u64, Distrusted>,
+}
+
+impl Trouble {
+    /// Notes that `what` is the trouble now: whether it was not before.
+    fn is_news(told: &mut Option<Self>, what: &str, remedy: Option<&str>, waits_for: Option<Doing>) -> bool {
+        let is_it = |before: &Self| before.what == what && before.remedy.as_deref() == remedy;
+        let is_new = !told.as_ref().is_some_and(is_it);
+        if is_new {
+            let remedy = remedy.map(Into::into);
+            *told = Some(Self { what: what.into(), remedy, waits_for, since: Timestamp::now() });
+        }
+        is_new
+    }
 }
 
 impl Standing {
@@ -164,7 +183,7 @@ impl Progress {
         self.does(Doing::StandingBy);
         self.tell(|told| {
             (told.holder, told.epoch) = (Some(holder.into()), Some(epoch));
-            told.trouble = None;
+            (told.trouble, told.full_trouble) = (None, None);
         });
     }
 
@@ -197,19 +216,36 @@ impl Progress {
         Askable { sight, avoided: self.told.borrow().distrusted.keys().copied().collect() }
     }
 
-    /// Something went wrong, and stands in the way. Where waiting does not help, a person can do what `remedy` says.
-    pub(crate) fn failed(&self, kind: Kind, what: String, remedy: Option<&str>) {
+    /// A full that is needed could not be taken. What is delivered beside it makes that no better.
+    pub(crate) fn full_failed(&self, kind: Kind, what: String, remedy: Option<&str>) {
         self.metrics.capture_failed(kind);
-        self.stands_in_the_way(what, remedy);
+        self.told.send_if_modified(|told| {
+            let is_new = Trouble::is_news(&mut told.full_trouble, &what, remedy, None);
+            if is_new {
+                tracing::warn!(what, remedy, "a full that is needed is not taken");
+            }
+            is_new
+        });
     }
 
-    /// Something stands in the way.
-    pub fn trouble(&self, what: impl Into<String>) {
-        self.stands_in_the_way(what.into(), None);
+    /// No full is needed any more.
+    pub(crate) fn full_lacks_no_more(&self) {
+        self.told.send_if_modified(|told| told.full_trouble.take().is_some());
+    }
+
+    /// Something went wrong, and stands in the way.
+    pub(crate) fn failed(&self, error: &SessionError) {
+        self.metrics.capture_failed(error.kind());
+        self.stands_in_the_way(in_one_line(error), error.remedy(), Some(error.waits_for()));
+    }
+
+    /// Something stands in the way, until what it `waits_for` is there.
+    pub fn trouble(&self, what: impl Into<String>, waits_for: Option<Doing>) {
+        self.stands_in_the_way(what.into(), None, waits_for);
     }
 
     /// The same, with what a person can do where waiting does not help.
-    pub(crate) fn stands_in_the_way(&self, what: String, remedy: Option<&str>) {
+    pub(crate) fn stands_in_the_way(&self, what: String, remedy: Option<&str>, waits_for: Option<Doing>) {
         self.told.send_if_modified(|told| {
             if self.whose == Whose::Meanwhile {
                 let is_new = told.uncaptured.as_ref() != Some(&what);
@@ -219,11 +255,9 @@ impl Progress {
                 }
                 return is_new;
             }
-            let is_it = |before: &Trouble| before.what == what && before.remedy.as_deref() == remedy;
-            let is_new = !told.trouble.as_ref().is_some_and(is_it);
+            let is_new = Trouble::is_news(&mut told.trouble, &what, remedy, waits_for);
             if is_new {
                 tracing::warn!(what, remedy, "trouble with following");
-                told.trouble = Some(Trouble { what, remedy: remedy.map(Into::into), since: Timestamp::now() });
             }
             is_new
         });

@@ -92,7 +92,11 @@ impl SessionError {
         match self {
             Self::Live(trouble) | Self::Resume(ResumeError::Live(trouble)) => trouble.remedy(),
             Self::Base(error) => error.remedy(),
-            Self::Nobody(_) | Self::Archive(_) | Self::Resume(_) | Self::Broken(_) | Self::Undelivered(_) => None,
+            Self::Resume(ResumeError::Stranger { .. }) => Some(
+                "if this cluster takes the place of that one, --replaces says so; otherwise --cluster gives it a name of its own",
+            ),
+            Self::Nobody(_) | Self::Archive(_) | Self::Broken(_) | Self::Undelivered(_) => None,
+            Self::Resume(ResumeError::Archive(_)) => None,
         }
     }
 
@@ -172,7 +176,7 @@ impl Session {
                 tip = looking.with(|archive, home| archive.tip(&home.scratch)).await?;
             }
         }
-        let sight = live.look().await?;
+        let sight = follower.look().await?;
         let member = choose(&sight, None, None)?;
         let now = Timestamp::now();
         let (parent, why) = match resume(&**live, member, &sight, &looking, tip, replaces).await? {
@@ -202,7 +206,7 @@ impl Session {
     async fn go_on_after_spool(follower: &Follower, epoch: Epoch, sealed: Mark) -> Option<Self> {
         let Follower { live, home, .. } = follower;
         let tip = left_over::tip(follower).await?;
-        let sight = live.look().await.ok()?;
+        let sight = follower.look().await.ok()?;
         let (member, looking) = (choose(&sight, None, None).ok()?, home.recalling());
         match resume(&**live, member, &sight, &looking, Some(tip), false).await.ok()? {
             Resume::GoOn(tip) => Self::go_on(follower, epoch, *tip, sealed, &sight, member).await.ok(),
@@ -235,10 +239,11 @@ impl Session {
         sight: &Sight,
     ) -> Self {
         told.see(sight);
+        follower.mending.forget();
         let (epoch, lineage) = (plan.epoch, plan.lineage.clone());
         follower.progress.tell(|told| {
             (told.epoch, told.lineage, told.holder) = (Some(epoch), Some(lineage), None);
-            (told.sight, told.uncaptured) = (Some(sight.clone()), None);
+            told.uncaptured = None;
             // They may have been about another history.
             told.answers.clear();
         });
@@ -307,7 +312,7 @@ impl Session {
             self.line.rewind(&mut self.segment);
             self.avoided = Some(self.plan.member);
             broken_in_a_row += 1;
-            follower.progress.failed(error.kind(), in_one_line(&error), error.remedy());
+            follower.progress.failed(&error);
             let is_passing = match &error {
                 SessionError::Live(Trouble::Away { .. }) | SessionError::Nobody(_) => {
                     self.silent_since.get_or_insert_with(Instant::now).elapsed() < LOST_AFTER

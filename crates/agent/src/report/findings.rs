@@ -10,14 +10,14 @@ use crate::care::Note;
 use crate::doctor::remedy::of_alarm;
 use crate::follow::base::REPLACE_UNSOUND;
 use crate::follow::choose;
-use crate::follow::progress::Distrusted;
+use crate::follow::progress::{self, Distrusted, Doing};
 use crate::follow::spool::Fill;
 use crate::member::Prepared;
 
 /// Everything that is wrong `now`, by what the parts told.
 pub(super) fn of(heard: &Heard, judged: &Judged, now: Timestamp) -> Vec<Finding> {
     let all = member(heard).into_iter().chain(cluster(heard)).chain(archive(heard)).chain(elsewhere(heard));
-    let all = all.chain(lack(judged)).chain(capture(heard, judged)).chain(set_aside(heard));
+    let all = all.chain(lack(judged)).chain(full(heard)).chain(capture(heard, judged)).chain(set_aside(heard));
     let all = all.chain(certificates(heard, now));
     let mut findings: Vec<Finding> = all.collect();
     findings.sort_by_key(|finding| finding.severity);
@@ -49,15 +49,17 @@ fn cluster(heard: &Heard) -> Vec<Finding> {
             "find out which member agrees with the archive (`refloat verify --deep`), and replace the other",
         ));
     }
-    let nobody = heard.standing.sight.as_ref().and_then(|sight| choose::choose(sight, None, None).err());
-    findings.extend(nobody.map(|nobody| {
+    let sight = heard.standing.sight.as_ref();
+    let silence = sight.and_then(|sight| Some(format!("no member answers: {}", sight.silence.as_ref()?)));
+    let nobody = || sight.and_then(|sight| Some(choose::choose(sight, None, None).err()?.to_string()));
+    findings.extend(silence.or_else(nobody).map(|nobody| {
         with_remedy(
-            found(Severity::Critical, "the cluster", nobody.to_string()),
+            found(Severity::Critical, "the cluster", nobody),
             "bring the other members back; if they are gone for good, stop the etcd of one that is left, run `refloat restore \
              ARCHIVE --data-dir DIR --replace` there, start it, and let the others join it with empty directories",
         )
     }));
-    let members = heard.standing.sight.iter().flat_map(|sight| &sight.members);
+    let members = sight.iter().flat_map(|sight| &sight.members);
     findings.extend(members.filter_map(|member| {
         let answer = member.answer.as_ref().err()?;
         Some(found(Severity::Warning, choose::called(member), format!("it does not answer: {answer}")))
@@ -77,8 +79,33 @@ fn cluster(heard: &Heard) -> Vec<Finding> {
         };
         Finding { remedy: remedy_of(note).map(Into::into), ..found(severity, "the cluster", note.to_string()) }
     }));
+    findings.extend(alarms(heard));
     findings.extend(heard.care.trouble.iter().map(|trouble| found(Severity::Warning, "the cluster", trouble)));
     findings
+}
+
+/// Alarms of which care tells nothing: the agent stands by, or takes no care because it does not know whether it may write.
+fn alarms(heard: &Heard) -> impl Iterator<Item = Finding> {
+    let raised = heard.standing.sight.iter().filter(|sight| sight.silence.is_none()).flat_map(|sight| &sight.members);
+    let raised = raised.flat_map(|member| {
+        let alarms = member.answer.iter().flat_map(|answer| &answer.alarms);
+        alarms.map(|alarm| (choose::called(member), alarm.as_str()))
+    });
+    let is_told = |alarm: &str| {
+        heard.care.notes.iter().any(|note| match note {
+            Note::NoSpace { .. } => alarm == "NOSPACE",
+            Note::Corrupt { .. } => alarm == "CORRUPT",
+            _ => false,
+        })
+    };
+    raised.filter(move |(_, alarm)| !is_told(alarm)).map(|(member, alarm)| {
+        let (kind, what) = match alarm {
+            "NOSPACE" => (AlarmKind::NoSpace, "its space is used up: etcd takes no writes".to_owned()),
+            "CORRUPT" => (AlarmKind::Corrupt, "etcd says that it differs from the others".to_owned()),
+            other => (AlarmKind::Other(0), format!("it raises the alarm {other}")),
+        };
+        with_remedy(found(Severity::Critical, member, what), of_alarm(kind))
+    })
 }
 
 /// What a person can do about what care has noted, where that does not say it itself.
@@ -119,9 +146,7 @@ fn elsewhere(heard: &Heard) -> Vec<Finding> {
         let behind = told.copy.last.as_ref().and_then(|last| {
             let what = format!("what is new is not there: {}", last.result.as_ref().err()?);
             let finding = found(Severity::Warning, place, what);
-            let finding =
-                with_remedy(finding, "`refloat doctor` with this archive tries every permission that is needed");
-            Some(Finding { since: told.copy.failing_since, ..finding })
+            Some(Finding { since: told.copy.failing_since, ..with_remedy(finding, TRY_STORE) })
         });
         wrong.chain(behind)
     });
@@ -132,13 +157,33 @@ fn elsewhere(heard: &Heard) -> Vec<Finding> {
 fn lack(judged: &Judged) -> Option<Finding> {
     let lack = judged.lack.as_ref()?;
     let finding = found(Severity::Critical, "the archive", &lack.what);
-    Some(with_remedy(finding, "`refloat verify` tells what is wrong; from a new full on, all can be restored again"))
+    Some(with_remedy(
+        finding,
+        "`refloat verify` tells what is wrong. The agent takes a full from etcd by itself: from that on, all can be restored \
+         again",
+    ))
 }
+
+/// A full from etcd that is needed and not taken.
+fn full(heard: &Heard) -> Option<Finding> {
+    let progress::Trouble { what, remedy, since, .. } = heard.standing.full_trouble.clone()?;
+    let finding = found(Severity::Critical, "capture", format!("a full from etcd cannot be taken: {what}"));
+    Some(Finding { since: Some(since), remedy: Some(remedy.unwrap_or_else(|| TRY_STORE.into())), ..finding })
+}
+
+/// What a person can do about a store that does not do what it is asked.
+const TRY_STORE: &str = "`refloat doctor` with this archive tries every permission that is needed";
 
 /// Following, and what stands in its way.
 fn capture(heard: &Heard, judged: &Judged) -> Option<Finding> {
     let trouble = heard.standing.in_the_way();
     let remedy = trouble.as_ref().and_then(|trouble| trouble.remedy.clone());
+    let waits_for = trouble.as_ref().and_then(|trouble| trouble.waits_for);
+    let look_at = match waits_for {
+        Some(Doing::WaitingForStore) => Some(TRY_STORE),
+        Some(Doing::WaitingForEtcd) => Some("`etcdctl endpoint status --cluster` tells how the members are"),
+        _ => None,
+    };
     let finding = match (&judged.late, trouble) {
         (Some(what), _) => Finding { since: heard.sealed_until(), ..found(Severity::Critical, "capture", what) },
         (None, Some(trouble)) => {
@@ -148,7 +193,7 @@ fn capture(heard: &Heard, judged: &Judged) -> Option<Finding> {
         }
         (None, None) => return None,
     };
-    Some(Finding { remedy, ..finding })
+    Some(Finding { remedy: remedy.or(look_at.map(Into::into)), ..finding })
 }
 
 /// What was sealed and never came into the archive, which another writer has gone on from elsewhere.

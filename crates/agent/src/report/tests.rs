@@ -3,6 +3,7 @@
 use api::status::{Severity, Verdict};
 use archive::fence::{Acquire, Candidate, Fence, Gate, Instance, Terms};
 use archive::identity::Epoch;
+use archive::proven::ProvenPoint;
 
 use super::*;
 use crate::care::Note;
@@ -11,7 +12,7 @@ use crate::follow::live::MemberAnswer;
 use crate::follow::progress::{self, Distrusted};
 use crate::home::Site;
 use crate::metrics::Metrics;
-use crate::upkeep::{Point, Reach};
+use crate::upkeep::{Contradiction, Point, Reach};
 
 fn mark(revision: i64, second: i64) -> Option<Mark> {
     Some(Mark { revision: Revision(revision), seen: Timestamp::from_second(second).unwrap() })
@@ -123,6 +124,61 @@ async fn whose_etcd_raises_an_alarm_is_told_what_to_do() {
     }
 }
 
+/// A member that answers, and raises `alarms`.
+fn alarmed(id: u64, alarms: &[&str]) -> MemberSight {
+    let alarms = alarms.iter().map(|alarm| (*alarm).to_owned()).collect();
+    let answer = Ok(MemberAnswer { alarms, leader: id, ..MemberAnswer::default() });
+    let (client_urls, peer_urls) = (Vec::new(), Vec::new());
+    MemberSight { id, name: format!("m{id}"), client_urls, peer_urls, is_learner: false, answer }
+}
+
+/// Who stands by takes no care, and neither does who cannot renew the right to write.
+#[tokio::test]
+async fn an_alarm_is_told_though_nobody_takes_care_and_only_once() {
+    let reporter = reporter().await;
+    let member = || "m1".to_owned();
+    let no_space = Note::NoSpace { member: member(), size_bytes: 9, quota_bytes: None };
+    let table = [
+        (vec!["NOSPACE"], Vec::new(), vec!["etcdctl defrag"]),
+        (vec!["CORRUPT"], Vec::new(), vec!["etcdctl endpoint hashkv"]),
+        (vec!["NOSPACE", "CORRUPT"], vec![Note::Corrupt { member: member() }], vec!["hashkv", "etcdctl defrag"]),
+        (vec!["NOSPACE"], vec![no_space], vec!["etcdctl defrag"]),
+        (vec!["NEW"], Vec::new(), vec!["what etcd logs"]),
+        (Vec::new(), Vec::new(), Vec::new()),
+    ];
+    for (alarms, notes, expected) in table {
+        let sight = Sight { members: vec![alarmed(1, &alarms)], ..Sight::default() };
+        let standing = Standing { sight: Some(sight), ..Standing::default() };
+        let care = turns::Told { notes, ..turns::Told::default() };
+        let findings = Heard { standing, care, ..Heard::default() }.status(Timestamp::now(), &reporter, Vec::new());
+        let findings = findings.findings;
+        assert_eq!(findings.len(), expected.len(), "{alarms:?}: {findings:?}");
+        assert!(findings.iter().all(|finding| finding.severity == Severity::Critical), "{findings:?}");
+        for part in expected {
+            let is_told =
+                |finding: &api::status::Finding| finding.remedy.as_ref().is_some_and(|told| told.contains(part));
+            assert!(findings.iter().any(is_told), "{part}: {findings:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn members_that_cannot_be_asked_any_more_fail_and_were_heard_when_they_were() {
+    let reporter = reporter().await;
+    let taken = Timestamp::from_second(50).unwrap();
+    for (silence, health, healthy) in [(None, Health::Healthy, 1), (Some("no route"), Health::Failing, 0)] {
+        let sight = Sight { members: vec![alarmed(1, &[])], taken, ..Sight::default() };
+        let sight = Some(Sight { silence: silence.map(Into::into), ..sight });
+        let heard = Heard { standing: Standing { sight, ..Standing::default() }, ..Heard::default() };
+        let status = heard.status(Timestamp::now(), &reporter, Vec::new());
+        let Member { health: told, trouble, heard: when, .. } = status.members[0].clone();
+        assert_eq!((told, trouble.as_deref(), when), (health, silence, Some(taken)));
+        assert_eq!(status.findings.len(), usize::from(silence.is_some()), "{:?}", status.findings);
+        let text = rendered(&heard, &reporter);
+        assert!(text.contains(&format!("refloat_member_healthy{{member=\"m1\"}} {healthy}.0\n")), "{text}");
+    }
+}
+
 #[tokio::test]
 async fn who_is_left_without_a_quorum_is_told_what_to_run() {
     let reporter = reporter().await;
@@ -224,7 +280,7 @@ async fn what_is_set_aside_in_the_spool_is_told_with_its_place() {
 }
 
 fn trouble(what: &str) -> Option<progress::Trouble> {
-    Some(progress::Trouble { what: what.into(), remedy: None, since: Timestamp::UNIX_EPOCH })
+    Some(progress::Trouble { what: what.into(), remedy: None, waits_for: None, since: Timestamp::UNIX_EPOCH })
 }
 
 #[test]
@@ -307,6 +363,45 @@ async fn whom_etcd_does_not_let_in_is_told_what_to_do() {
     }
 }
 
+/// What is waited for is not worse for that.
+#[tokio::test]
+async fn whatever_is_waited_for_it_is_told_where_to_look() {
+    let reporter = reporter().await;
+    let table = [
+        (Some(Doing::WaitingForStore), None, Severity::Warning, Some("`refloat doctor`")),
+        (Some(Doing::WaitingForEtcd), None, Severity::Warning, Some("`etcdctl endpoint status --cluster`")),
+        (Some(Doing::WaitingForEtcd), Some("--replaces"), Severity::Critical, Some("--replaces")),
+        (None, None, Severity::Warning, None),
+    ];
+    for (waits_for, remedy, severity, expected) in table {
+        let remedy = remedy.map(Into::into);
+        let trouble = trouble("it fails").map(|trouble| progress::Trouble { waits_for, remedy, ..trouble });
+        let standing = Standing { doing: Doing::Starting, trouble, ..Standing::default() };
+        let heard = Heard { standing, ..Heard::default() };
+        let finding = heard.status(Timestamp::now(), &reporter, Vec::new()).findings.remove(0);
+        assert_eq!(finding.severity, severity, "{finding:?}");
+        let is_told = expected.is_none_or(|part| finding.remedy.as_ref().is_some_and(|told| told.contains(part)));
+        assert!(is_told && finding.remedy.is_some() == expected.is_some(), "{finding:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_full_that_cannot_be_taken_is_told_beside_what_is_delivered() {
+    let reporter = reporter().await;
+    for (remedy, expected) in [(Some("the role root"), "the role root"), (None, "`refloat doctor`")] {
+        let remedy = remedy.map(Into::into);
+        let full_trouble = trouble("refused").map(|trouble| progress::Trouble { remedy, ..trouble });
+        let (doing, seen, sealed) = (Doing::Following, mark(9, 99), mark(9, 90));
+        let standing = Standing { doing, seen, sealed, full_trouble, ..Standing::default() };
+        let heard = Heard { standing, ..Heard::default() };
+        let status = heard.status(Timestamp::from_second(100).unwrap(), &reporter, Vec::new());
+        let told: Vec<_> = status.findings.iter().map(|finding| (finding.severity, finding.what.as_str())).collect();
+        assert_eq!(told, [(Severity::Critical, "a full from etcd cannot be taken: refused")]);
+        assert!(status.findings[0].remedy.as_ref().unwrap().contains(expected), "{:?}", status.findings);
+        assert_eq!(status.recoverable.verdict, Verdict::Yes);
+    }
+}
+
 /// A destination that has something up to revision `last`, written at `second`, and can be restored up to `newest`.
 fn reaching(last: i64, second: i64, newest: Option<i64>) -> upkeep::Told {
     let point = |revision: i64| Point { lineage: None, revision: Revision(revision) };
@@ -354,6 +449,41 @@ fn what_is_damaged_or_missing_is_not_recoverable_unless_another_destination_has_
         let heard = Heard { standing, upkeep: upkeep.clone(), ..Heard::default() };
         assert_eq!(recoverable(&heard, 1000).verdict, expected);
     }
+}
+
+/// One whose newest point is not what a member has, and that members have confirmed up to the revisions `anchored`.
+fn contradicted(at: i64, anchored: &[i64]) -> upkeep::Told {
+    let proven = anchored.iter().map(|revision| {
+        let (lineage, revision) = (None, Revision(*revision));
+        (ProvenPoint { lineage, revision, level: Level::Anchored }, None)
+    });
+    let point = Point { lineage: None, revision: Revision(at) };
+    let contradiction = Some(Contradiction { point, member: "m1".into() });
+    upkeep::Told { proven: proven.collect(), contradiction, ..reaching(9, 990, Some(9)) }
+}
+
+#[test]
+fn what_members_contradict_is_recoverable_as_far_as_they_have_confirmed_it() {
+    let (doing, seen, sealed) = (Doing::Following, mark(9, 999), mark(9, 990));
+    let following = Standing { doing, seen, sealed, ..Standing::default() };
+    let only_four =
+        "only up to revision 4 it is known to have what members had: rebuilt to revision 8, it is not what m1 has";
+    let nothing = "nothing of it is known to be what members had: rebuilt to revision 8, it is not what m1 has";
+    let table = [
+        (contradicted(8, &[2, 4]), (Verdict::Late, Some(4), Some(only_four))),
+        (contradicted(8, &[]), (Verdict::No, None, Some(nothing))),
+        // A point that a drill has proven since says nothing of that one.
+        (contradicted(8, &[4, 9]), (Verdict::Late, Some(4), Some(only_four))),
+    ];
+    for (upkeep, expected) in table {
+        let heard = Heard { standing: following.clone(), upkeep, ..Heard::default() };
+        let told = recoverable(&heard, 1000);
+        assert_eq!((told.verdict, told.revision, told.why_not.as_deref()), expected);
+    }
+    // What is lacking besides may be worse.
+    let upkeep = upkeep::Told { reach: reaching(9, 990, None).reach, ..contradicted(8, &[4]) };
+    let heard = Heard { standing: following, upkeep, ..Heard::default() };
+    assert_eq!(recoverable(&heard, 1000).verdict, Verdict::No);
 }
 
 #[tokio::test]

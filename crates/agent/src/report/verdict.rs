@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::Heard;
 use crate::follow::Rhythm;
 use crate::follow::progress::Doing;
-use crate::upkeep::{Point, Reach, Told};
+use crate::upkeep::{Contradiction, Point, Reach, Told};
 
 /// What is judged of the archive.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(super) struct Judged {
     pub(super) lack: Option<Lack>,
 }
 
-/// Not all that was sealed could be restored.
+/// Not all that was sealed could be restored as it was.
 #[derive(Debug)]
 pub(super) struct Lack {
     pub(super) what: String,
@@ -45,7 +45,10 @@ pub(super) fn judge(heard: &Heard, now: Timestamp, rhythm: &Rhythm) -> Judged {
     });
     // Of what another agent writes, it tells itself; and where nothing is sealed, nothing can be lacking.
     let lack = match verdict {
-        Verdict::Yes | Verdict::Late => lack(&heard.upkeep, &heard.elsewhere),
+        Verdict::Yes | Verdict::Late => {
+            let all = [lack(&heard.upkeep, &heard.elsewhere), contradicted(&heard.upkeep)];
+            all.into_iter().flatten().min_by(|one, other| one.newest.cmp(&other.newest))
+        }
         Verdict::No | Verdict::Unknown => None,
     };
     let (verdict, why_not) = match &lack {
@@ -121,6 +124,18 @@ fn lack(first: &Told, elsewhere: &[(String, Told)]) -> Option<Lack> {
         "only revision {revision}{of} could be restored{from}: what leads to revision {last} is damaged or missing"
     );
     Some(Lack { what, newest: Some(point.clone()) })
+}
+
+/// That members have something else than what would be restored.
+fn contradicted(first: &Told) -> Option<Lack> {
+    let Contradiction { point, member } = first.contradiction.as_ref()?;
+    let newest = first.confirmed_before(point);
+    let right = match &newest {
+        Some(Point { revision, .. }) => format!("only up to revision {revision} it is known to have what members had"),
+        None => "nothing of it is known to be what members had".into(),
+    };
+    let what = format!("{right}: rebuilt to revision {}, it is not what {member} has", point.revision);
+    Some(Lack { what, newest })
 }
 
 /// Whether another destination has all that the `first` should have, but for what is on its way there. One that is

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use archive::Error;
 use archive::archive::Archive;
-use archive::check::{CheckPlan, Checking, Choice, Finding};
+use archive::check::{CheckPlan, Checking, Choice, Finding, Tell};
 use archive::plan::{Fault, Known};
 use archive::proof::{Evidence, Item, Level};
 use archive::proven::{ProvenPoint, Recorded};
@@ -24,7 +24,8 @@ use crate::home::Home;
 pub(super) fn verify(archive: &Archive, home: &Home, told: &watch::Sender<Told>) -> Result<String, Error> {
     let recorded = archive.proven()?;
     let proven = archive.proven_objects(&recorded.proven, Level::Sound)?.into_keys().collect();
-    let checked = check(archive, home, &recorded, &Choice { proven: Some(proven), ..Choice::default() })?;
+    let choice = Choice { proven: Some(proven), ..Choice::default() };
+    let checked = check(archive, home, &recorded, &choice, &|done, of| tell_done(Work::Verify, done, of, told))?;
     checked.tell(Work::Verify, archive, told)
 }
 
@@ -32,7 +33,9 @@ pub(super) fn verify(archive: &Archive, home: &Home, told: &watch::Sender<Told>)
 pub(super) fn reread(archive: &Archive, home: &Home, part: Part, told: &watch::Sender<Told>) -> Result<String, Error> {
     let keys = archive.catalogue().entries().map(|entry| &entry.key);
     let needed = keys.filter(|key| part.has(key)).cloned().collect();
-    let checked = check(archive, home, &archive.proven()?, &Choice { needed: Some(needed), ..Choice::default() })?;
+    let choice = Choice { needed: Some(needed), ..Choice::default() };
+    let tell = |done, of| tell_done(Work::Reread, done, of, told);
+    let checked = check(archive, home, &archive.proven()?, &choice, &tell)?;
     checked.tell(Work::Reread, archive, told)
 }
 
@@ -45,11 +48,23 @@ pub(super) struct Checked {
     pub(super) unusable: BTreeSet<Key>,
 }
 
-/// Checks what `choice` says, and records what that shows.
-pub(super) fn check(archive: &Archive, home: &Home, recorded: &Recorded, choice: &Choice) -> Result<Checked, Error> {
+/// Tells how much of `work` is done, as often as that shows.
+fn tell_done(work: Work, done: u64, of: u64, told: &watch::Sender<Told>) {
+    let hundredths = u8::try_from(u128::from(done) * 100 / u128::from(of.max(1))).unwrap_or(100).min(100);
+    told.send_if_modified(|told| told.of(work).done.replace(hundredths) != Some(hundredths));
+}
+
+/// Checks what `choice` says, and records what that shows. How far it has come, it tells by `tell`.
+pub(super) fn check(
+    archive: &Archive,
+    home: &Home,
+    recorded: &Recorded,
+    choice: &Choice,
+    tell: &Tell<'_>,
+) -> Result<Checked, Error> {
     let plan = CheckPlan::choose(archive.catalogue(), choice);
     let record = Some(Timestamp::now());
-    let checking = Checking { recorded, anchors: None, scratch: &home.scratch, record, tell: &|_, _| {} };
+    let checking = Checking { recorded, anchors: None, scratch: &home.scratch, record, tell };
     let report = archive.check(&plan, &checking)?;
     let in_objects = report
         .objects
@@ -118,6 +133,7 @@ pub(super) fn tell_reach(archive: &Archive, told: &watch::Sender<Told>) {
     told.send_modify(|told| {
         let unusable = told.unusable.values().flatten().cloned().collect();
         told.reach = Reach::after(told.reach.take(), Reach::of(archive.catalogue(), unusable));
+        told.looks += 1;
     });
 }
 
@@ -182,6 +198,21 @@ mod tests {
         for (finding, expected) in table {
             assert_eq!(is_damage(&finding), expected, "{finding}");
         }
+    }
+
+    #[test]
+    fn how_much_is_done_is_told_in_hundredths() {
+        let told = watch::Sender::<Told>::default();
+        let mut heard = told.subscribe();
+        let mut after = |done, of| {
+            tell_done(Work::Verify, done, of, &told);
+            (heard.has_changed().unwrap(), heard.borrow_and_update().verify.done)
+        };
+        assert_eq!(
+            [after(0, 0), after(5, 1000), after(15, 1000)],
+            [(true, Some(0)), (false, Some(0)), (true, Some(1))]
+        );
+        assert_eq!([after(1000, 1000), after(1100, 1000)], [(true, Some(100)), (false, Some(100))]);
     }
 
     #[test]

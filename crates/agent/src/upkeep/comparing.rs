@@ -4,7 +4,7 @@
 //! An answer about what came later says less of a full: what it has wrong may have been overwritten by then, and counts no
 //! more. Only what leads to a point is read. What else there is, is read back in its turn; see [`super::checking`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use archive::archive::Archive;
 use archive::check::{Choice, Finding};
@@ -22,7 +22,8 @@ use tokio::sync::watch;
 
 use super::Work;
 use super::checking::{check, tell_proven};
-use super::told::{Findings, Told};
+use super::reach::Point;
+use super::told::{Contradiction, Findings, Told};
 use crate::follow::merged::{Merged, MergedFull};
 use crate::home::Home;
 
@@ -35,7 +36,8 @@ pub(super) fn compare(
     told: &watch::Sender<Told>,
 ) -> Result<String, String> {
     let archive = home.open().map_err(failed)?;
-    let mut comparison = Comparison { archive: &archive, home, said: Vec::new(), found: None };
+    let mut comparison =
+        Comparison { archive: &archive, home, said: Vec::new(), found: None, confirmed: None, contradicted: None };
     let of_full = merged.answered().map(|(full, answers)| {
         let compared = comparison.compare_full(&full, answers);
         // What is wrong with it is found again each time, until another full takes its place.
@@ -64,6 +66,14 @@ fn found_something(told: &Told) -> bool {
     is_any || told.unusable.get(&Work::Compare).is_some_and(|unusable| !unusable.is_empty())
 }
 
+/// What members answered about a revision.
+struct Answered {
+    /// What one of them did last.
+    anchor: Anchor,
+    /// What each of them did.
+    hashes: Vec<u32>,
+}
+
 /// What has been compared, and what came of it.
 struct Comparison<'c> {
     archive: &'c Archive,
@@ -71,6 +81,10 @@ struct Comparison<'c> {
     said: Vec<String>,
     /// What is wrong, and what of that is of no use. Nothing as long as nothing was compared.
     found: Option<(Findings, BTreeSet<Key>)>,
+    /// The newest point that members have confirmed.
+    confirmed: Option<Point>,
+    /// The newest that is not what they have.
+    contradicted: Option<Contradiction>,
 }
 
 impl Comparison<'_> {
@@ -78,13 +92,13 @@ impl Comparison<'_> {
     fn compare_full(&mut self, full: &MergedFull, answers: Vec<Anchor>) -> Result<Option<bool>, String> {
         let MergedFull { lineage, revision } = full;
         let wanted = Wanted { lineage: Some(lineage.clone()), ..Wanted::default() };
-        let anchor = match self.newest_anchor(&wanted, &At::Revision(*revision), answers) {
+        let answered = match self.newest_answered(&wanted, &At::Revision(*revision), answers) {
             // It is gone by now, and nothing else leads there.
             Err(Error::Plan(_) | Error::NothingLeft { .. }) => None,
-            newest => newest.map_err(failed)?.filter(|anchor| anchor.revision == *revision),
+            newest => newest.map_err(failed)?.filter(|answered| answered.anchor.revision == *revision),
         };
-        if let Some(anchor) = anchor {
-            return self.compare_at(&wanted, anchor).map(Some);
+        if let Some(answered) = answered {
+            return self.compare_at(&wanted, answered).map(Some);
         }
         self.said.push(format!("no member tells what it had at revision {revision}, to which a full was merged"));
         Ok(None)
@@ -93,17 +107,18 @@ impl Comparison<'_> {
     /// Compares the newest point that members answered about.
     fn compare_newest(&mut self, answers: Vec<Anchor>) -> Result<(), String> {
         let wanted = Wanted::default();
-        match self.newest_anchor(&wanted, &At::Latest, answers).map_err(failed)? {
-            Some(anchor) => {
-                self.compare_at(&wanted, anchor)?;
+        match self.newest_answered(&wanted, &At::Latest, answers).map_err(failed)? {
+            Some(answered) => {
+                self.compare_at(&wanted, answered)?;
             }
             None => self.said.push("no member has answered about a point of it yet".into()),
         }
         Ok(())
     }
 
-    /// The newest answer that is told of on the way to the point `at`, or among `answers` about what is there.
-    fn newest_anchor(&self, wanted: &Wanted, at: &At, answers: Vec<Anchor>) -> Result<Option<Anchor>, Error> {
+    /// What is answered about the newest revision that is told of on the way to the point `at`, or among `answers` about what
+    /// is there.
+    fn newest_answered(&self, wanted: &Wanted, at: &At, answers: Vec<Anchor>) -> Result<Option<Answered>, Error> {
         let agreed = match self.archive.agree(wanted, at, &self.home.scratch) {
             Err(Error::Plan(PlanError::NoFull)) => return Ok(None),
             agreed => agreed?,
@@ -112,12 +127,23 @@ impl Comparison<'_> {
         let mut point = self.archive.open_for(&agreed, WantedKeys::Key(b"\0"))?;
         let reached = point.revision;
         point.anchors.extend(answers.into_iter().filter(|answer| answer.revision <= reached));
-        Ok(point.anchor().cloned())
+        let Some(anchor) = point.anchor().cloned() else { return Ok(None) };
+        let asked = |anchor: &Anchor| (anchor.revision, anchor.compact_revision);
+        let same = point.anchors.iter().filter(|other| asked(other) == asked(&anchor));
+        // Of each the last: what a delta tells may be among the answers, too.
+        let mut hashes: BTreeMap<String, (Timestamp, u32)> = BTreeMap::new();
+        for Anchor { member, taken, hash, .. } in same {
+            let last = hashes.entry(member.clone()).or_insert((*taken, *hash));
+            *last = (*last).max((*taken, *hash));
+        }
+        Ok(Some(Answered { anchor, hashes: hashes.into_values().map(|(_, hash)| hash).collect() }))
     }
 
-    /// Rebuilds what is `wanted` at the revision of `anchor`, and records it if it is what the member had: whether it is.
-    fn compare_at(&mut self, wanted: &Wanted, anchor: Anchor) -> Result<bool, String> {
+    /// Rebuilds what is `wanted` at the revision that is `answered` about, and records it if it is what the member had: whether
+    /// it is.
+    fn compare_at(&mut self, wanted: &Wanted, answered: Answered) -> Result<bool, String> {
         let (archive, home) = (self.archive, self.home);
+        let Answered { anchor, hashes } = answered;
         let at = At::Revision(anchor.revision);
         let hash =
             |point: &BuildPoint| Ok(hash_kv(&point.opened.database, Some(anchor.revision), anchor.compact_revision)?);
@@ -127,11 +153,19 @@ impl Comparison<'_> {
         let (findings, unusable) = self.found.get_or_insert_default();
         let Anchor { revision, compact_revision: compact, hash, member, .. } = anchor.clone();
         let agrees = found.hash == hash;
+        let rebuilt = Point { lineage: point.agreed.plan.base.lineage.clone(), revision };
+        let confirming = hashes.iter().filter(|other| **other == found.hash).count();
         if agrees {
+            self.confirmed = self.confirmed.take().max(Some(rebuilt));
             let evidence = Evidence::Anchored { revision, compact, hash, member: member.clone() };
             archive.record_of_point(&point.agreed, &evidence, Timestamp::now()).map_err(failed)?;
             self.said.push(format!("revision {revision} rebuilt has the hash that {member} gave"));
         } else {
+            // Where as many members have what was rebuilt, it is the others who differ.
+            if confirming * 2 < hashes.len() {
+                let newer = self.contradicted.take().filter(|before| before.point >= rebuilt);
+                self.contradicted = newer.or_else(|| Some(Contradiction { point: rebuilt, member: member.clone() }));
+            }
             let finding = Finding::Anchor { anchor: Box::new(anchor), found: found.hash };
             findings.push((format!("revision {revision}"), finding.to_string()));
             self.said.push(format!("revision {revision} rebuilt has another hash than {member} gave"));
@@ -141,7 +175,7 @@ impl Comparison<'_> {
         if !needed.is_empty() {
             let recorded = archive.proven().map_err(failed)?;
             let choice = Choice { needed: Some(needed), ..Choice::default() };
-            let checked = check(archive, home, &recorded, &choice).map_err(failed)?;
+            let checked = check(archive, home, &recorded, &choice, &|_, _| {}).map_err(failed)?;
             findings.extend(checked.findings);
             unusable.extend(checked.unusable);
         }
@@ -160,7 +194,13 @@ impl Comparison<'_> {
     /// Tells what came of it.
     fn tell(self, told: &watch::Sender<Told>) -> Result<String, String> {
         if let Some((findings, unusable)) = self.found {
-            told.send_modify(|told| told.found(Work::Compare, findings, unusable));
+            let (contradicted, confirmed) = (self.contradicted, self.confirmed);
+            told.send_modify(|told| {
+                told.found(Work::Compare, findings, unusable);
+                let all = contradicted.into_iter().chain(told.contradiction.take());
+                let newest = all.max_by(|one, other| one.point.cmp(&other.point));
+                told.contradiction = newest.filter(|found| confirmed.as_ref().is_none_or(|later| *later < found.point));
+            });
             tell_proven(self.archive, told).map_err(failed)?;
         }
         Ok(self.said.join("; "))

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use archive::proof::Level;
 use archive::proven::ProvenPoint;
 use jiff::Timestamp;
 use store::Key;
 
 use super::Work;
-use super::reach::Reach;
+use super::reach::{Point, Reach};
 
 /// What is wrong: each a place, and what.
 pub type Findings = Vec<(String, String)>;
@@ -29,12 +30,23 @@ pub struct Outcome {
 pub struct Standing {
     /// Since when it is being done.
     pub running_since: Option<Timestamp>,
+    /// How much of it is done, in hundredths, where that is known.
+    pub done: Option<u8>,
     /// How it went last.
     pub last: Option<Outcome>,
     /// Since when it has failed each time, if it failed last.
     pub failing_since: Option<Timestamp>,
     /// When it is due next.
     pub next: Option<Timestamp>,
+}
+
+/// A point that is not what members have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Contradiction {
+    /// The point.
+    pub point: Point,
+    /// The member that answered last.
+    pub member: String,
 }
 
 /// What is told of all work, and of what it has shown.
@@ -62,6 +74,10 @@ pub struct Told {
     pub unusable: BTreeMap<Work, BTreeSet<Key>>,
     /// How far the archive could be restored; nothing as long as nobody looked, or nothing is there.
     pub reach: Option<Reach>,
+    /// How often that was looked at.
+    pub looks: u64,
+    /// What members have contradicted last, if they confirmed nothing later.
+    pub contradiction: Option<Contradiction>,
     /// How long bringing up a point took, by the last drill that is recorded of what is there.
     pub drill_took: Option<Duration>,
     /// How many objects there are, and their bytes.
@@ -86,6 +102,13 @@ impl Told {
     pub(super) fn found(&mut self, work: Work, findings: Findings, unusable: BTreeSet<Key>) {
         self.findings.insert(work, findings);
         self.unusable.insert(work, unusable);
+    }
+
+    /// The newest point before the `contradicted` one that members have confirmed.
+    pub fn confirmed_before(&self, contradicted: &Point) -> Option<Point> {
+        let anchored = self.proven.iter().filter(|(point, _)| point.level >= Level::Anchored);
+        let points = anchored.map(|(point, _)| Point { lineage: point.lineage.clone(), revision: point.revision });
+        points.filter(|point| point < contradicted).max()
     }
 
     /// Everything that is wrong: what two kinds of work found counts once.

@@ -53,6 +53,8 @@ struct State {
     size_bytes: u64,
     /// Whether nobody may read.
     refuses: bool,
+    /// Whether whoever watches is told other values than there are.
+    lies: bool,
     random: StdRng,
     whims: Whims,
     mishaps: Mishaps,
@@ -78,6 +80,7 @@ impl Cluster {
             asked_for_snapshots: Vec::new(),
             size_bytes: 0,
             refuses: false,
+            lies: false,
             random: StdRng::seed_from_u64(seed),
             whims: Whims::default(),
             mishaps: Mishaps::default(),
@@ -166,6 +169,11 @@ impl Cluster {
     /// Who was asked for a snapshot so far, one after the other.
     pub(crate) fn asked_for_snapshots(&self) -> Vec<u64> {
         self.lock().asked_for_snapshots.clone()
+    }
+
+    /// Whether it tells whoever watches other values than there are, which shows in hashes alone.
+    pub(crate) fn lies(&self, lies: bool) {
+        self.lock().lies = lies;
     }
 
     /// It lets nobody read any more.
@@ -282,6 +290,10 @@ impl Cluster {
             let rest: Vec<Change> =
                 state.records[end..].iter().take_while(|record| record.at.main == main).map(change).collect();
             changes.extend(rest);
+        }
+        if state.lies {
+            let puts = changes.iter_mut().filter_map(|change| change.put.as_mut());
+            puts.for_each(|put| put.value = Bytes::from_static(b"a lie"));
         }
         if state.is_old && state.compacted == Some(began) {
             changes.retain(|change| change.put.is_some() || change.revision.0 != began);

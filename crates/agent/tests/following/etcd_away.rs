@@ -2,12 +2,14 @@
 
 use agent::follow::order::Order;
 use agent::follow::progress::Doing;
+use api::status::{CaptureState, Health, Status};
 use etcd_data::Revision;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::cluster::Whims;
 use crate::time::in_its_own_time;
+use crate::whole::{reading_often, stop, until_told};
 use crate::world::{SOON, World};
 
 #[test]
@@ -29,6 +31,38 @@ fn while_nobody_answers_it_waits_and_refuses_what_is_asked_for() {
         world.cluster.goes_away(false);
         let following = standing.wait_for(|told| told.doing == Doing::Following && told.trouble.is_none());
         drop(timeout(SOON, following).await.unwrap().unwrap());
+    });
+}
+
+/// Whoever writes, and whoever stands by.
+#[test]
+fn members_that_are_dead_are_told_to_be_by_every_agent() {
+    in_its_own_time(|| async {
+        let world = World::new(6);
+        world.cluster.write(1);
+        let mut agents = [0, 1].map(|_| None);
+        for which in 0..2 {
+            let agent = world.begin_whole(which, reading_often(), Vec::new()).await;
+            let state = [CaptureState::Following, CaptureState::StandingBy][which];
+            until_told(&agent, |status| status.capture.state == state && !status.members.is_empty()).await;
+            agents[which] = Some(agent);
+        }
+        world.cluster.goes_away(true);
+        for agent in agents.iter().flatten() {
+            let are_dead = |status: &Status| status.members.iter().all(|member| member.health == Health::Failing);
+            let told = until_told(agent, are_dead).await;
+            assert_eq!(told.members.len(), 3);
+            let text = agent.metrics.render(&told);
+            assert_eq!(text.matches("\nrefloat_member_healthy{").count(), 3, "{text}");
+            assert!(text.contains("\nrefloat_member_healthy{member=\"m1\"} 0.0\n"), "{text}");
+        }
+        world.cluster.goes_away(false);
+        for agent in agents.iter().flatten() {
+            until_told(agent, |status| status.members.iter().all(|member| member.health == Health::Healthy)).await;
+        }
+        for agent in agents.into_iter().flatten() {
+            stop(agent).await;
+        }
     });
 }
 

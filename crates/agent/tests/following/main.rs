@@ -7,7 +7,7 @@
 //! be restored, and every revision that the archive offers is the cluster's, by HashKV.
 //!
 //! - [`time`]: that clock; [`sealing`]: what it does not know by itself; [`clock`]: that it is so
-//! - [`cluster`], [`world`], [`spooled`]: what there is; [`turns`]: what happens; [`compare`]: what has to be so then
+//! - [`cluster`], [`world`], [`spooled`], [`whole`]: what there is; [`turns`]: what happens; [`compare`]: what has to be so then
 //! - [`histories`]: many of them, each of one seed; [`told`]: what happened in all
 //! - all others: what is shown by itself
 //!
@@ -30,6 +30,7 @@ mod compare;
 mod etcd_away;
 mod histories;
 mod kept;
+mod mending;
 mod merged;
 mod on_demand;
 mod scratch;
@@ -44,4 +45,5 @@ mod told;
 mod turns;
 mod unsound;
 mod users;
+mod whole;
 mod world;

@@ -17,7 +17,9 @@ use crate::world::{SOON, World};
 #[test]
 fn who_is_beside_another_cluster_or_is_refused_leaves_the_archive_to_its_own() {
     in_its_own_time(|| async {
-        for (is_refused, why) in [(false, "another cluster"), (true, "permission denied")] {
+        for (is_refused, why, remedy) in
+            [(false, "another cluster", "--replaces"), (true, "permission denied", "the role root")]
+        {
             let mut world = World::with_a_delta(11).await;
             let lineage = world.lineage_of(0);
             world.kill(0).await;
@@ -30,7 +32,8 @@ fn who_is_beside_another_cluster_or_is_refused_leaves_the_archive_to_its_own() {
             let mut standing = world.agents[1].as_ref().unwrap().progress.standing();
             let told =
                 standing.wait_for(|told| told.trouble.as_ref().is_some_and(|trouble| trouble.what.contains(why)));
-            drop(timeout(SOON, told).await.unwrap().unwrap());
+            let told = timeout(SOON, told).await.unwrap().unwrap().trouble.clone().unwrap();
+            assert!(told.remedy.as_ref().is_some_and(|told| told.contains(remedy)), "{told:?}");
 
             world.cluster = own;
             world.begin(0).await;

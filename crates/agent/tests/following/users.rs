@@ -4,7 +4,7 @@ use agent::follow::live::Auth;
 use archive::plan::Wanted;
 use archive::point::At;
 use etcd_data::Revision;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::time::in_its_own_time;
 use crate::world::{A_MOMENT, SOON, World};
@@ -108,6 +108,30 @@ fn that_users_are_asked_for_comes_into_a_full_though_the_agent_was_away() {
         world.kill(0).await;
         world.cluster.enable_auth();
         world.begin(0).await;
+        world.until_a_full_has_the_users().await;
+    });
+}
+
+/// What is delivered meanwhile makes it no better.
+#[test]
+fn that_no_full_can_be_taken_is_told_until_one_is() {
+    in_its_own_time(|| async {
+        let mut world = World::with_a_delta(14).await;
+        world.cluster.refuse_snapshots(u32::MAX);
+        world.cluster.change_users();
+        world.seal(SOON).await.unwrap();
+        let mut standing = world.agents[0].as_ref().unwrap().progress.standing();
+        let told = standing.wait_for(|told| told.full_trouble.is_some());
+        drop(timeout(SOON, told).await.expect("it is told").unwrap());
+        for _ in 0..3 {
+            world.cluster.write(5);
+            world.seal(SOON).await.unwrap();
+            let (trouble, full) = (standing.borrow().trouble.clone(), standing.borrow().full_trouble.clone());
+            assert_eq!((trouble, full.unwrap().remedy.as_deref()), (None, Some("give the user the role root")));
+        }
+        world.cluster.refuse_snapshots(0);
+        let taken = standing.wait_for(|told| told.full_trouble.is_none());
+        drop(timeout(SOON, taken).await.expect("one is taken").unwrap());
         world.until_a_full_has_the_users().await;
     });
 }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent::follow::mending::Mending;
 use agent::follow::merged::Merged;
 use agent::follow::order::Order;
 use agent::follow::progress::Progress;
@@ -36,11 +37,11 @@ use crate::told::Told;
 /// What never takes so long.
 pub(crate) const SOON: Duration = Duration::from_secs(600);
 /// How long the right to write lasts.
-const TERM: Duration = Duration::from_secs(20);
+pub(crate) const TERM: Duration = Duration::from_secs(20);
 /// How long is waited before somebody looks again.
 pub(crate) const A_MOMENT: Duration = Duration::from_millis(500);
 
-const RHYTHM: Rhythm = Rhythm {
+pub(crate) const RHYTHM: Rhythm = Rhythm {
     seal_after: Duration::from_secs(1),
     seal_bytes: 4000,
     spool_bytes: 200_000,
@@ -127,7 +128,7 @@ impl World {
     }
 
     /// The archive that everything is about, in `store`.
-    fn site(&self, store: &Arc<dyn Store>) -> Site {
+    pub(crate) fn site(&self, store: &Arc<dyn Store>) -> Site {
         let mut keyring = Keyring::new();
         self.key.iter().for_each(|path| keyring.add_key_file(path).unwrap());
         let recipients = self.key.iter().map(|path| Recipient::KeyFile(LocalKey::read(path).unwrap())).collect();
@@ -140,17 +141,24 @@ impl World {
         Home::find(self.site(&self.memory), Timestamp::now()).await.unwrap()
     }
 
+    /// It, as an agent finds it, and the folder of its spool.
+    pub(crate) async fn home_of(&self, which: usize) -> Result<(Home, PathBuf), archive::Error> {
+        let faulty = Arc::clone(&self.faulty[which]) as Arc<dyn Store>;
+        let store: Arc<dyn Store> = Arc::new(Retrying::new(faulty, self.patience));
+        let spools = self.folder.path().join(format!("spool-{which}"));
+        let home = Home::find_or_recall(self.site(&store), &spools, Timestamp::now()).await?;
+        let spool = home.spool(&spools);
+        Ok((home, spool))
+    }
+
     /// Starts an agent, if that can be.
     pub(crate) async fn start(&mut self, which: usize) {
         if self.agents[which].is_some() {
             return;
         }
-        let faulty = Arc::clone(&self.faulty[which]) as Arc<dyn Store>;
-        let store: Arc<dyn Store> = Arc::new(Retrying::new(faulty, self.patience));
-        let spools = self.folder.path().join(format!("spool-{which}"));
-        let Ok(home) = Home::find_or_recall(self.site(&store), &spools, Timestamp::now()).await else { return };
+        let Ok((home, spool)) = self.home_of(which).await else { return };
         // One that was killed may still be busy with it.
-        let Ok(spool) = Spool::open(&home.spool(&spools)) else { return };
+        let Ok(spool) = Spool::open(&spool) else { return };
         let me = Candidate {
             cluster: home.cluster.clone(),
             holder: format!("agent {which}"),
@@ -170,6 +178,7 @@ impl World {
             right: pen.right(),
             wanted,
             merged: merged.clone(),
+            mending: Mending::default(),
             progress: progress.clone(),
         };
         let (orders, taken) = mpsc::channel(4);

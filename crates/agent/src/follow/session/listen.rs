@@ -57,7 +57,7 @@ impl Session {
         stop: &mut Stop,
         delivered: watch::Receiver<Delivered>,
     ) -> Result<(), SessionError> {
-        let sight = follower.live.look().await?;
+        let sight = follower.look().await?;
         let distrusted = follower.progress.askable(Sight::default()).avoided;
         let member = choose(&sight, Some(self.plan.member), distrusted.into_iter().chain(self.avoided))?;
         self.plan.member = member;
@@ -65,7 +65,7 @@ impl Session {
         let watching = follower.live.watch(member, self.line.reached().next()).await?;
         self.require_same_history(follower).await?;
         let name = sight.members.iter().find(|one| one.id == member).map(called);
-        follower.progress.tell(|told| (told.member, told.sight) = (name, Some(sight)));
+        follower.progress.tell(|told| told.member = name);
         follower.progress.does(Doing::Following);
         if delivered.borrow().waiting.is_none() {
             follower.progress.clear();
@@ -104,7 +104,7 @@ impl Session {
         mut delivered: watch::Receiver<Delivered>,
     ) -> Result<(), SessionError> {
         let mut fill = follower.spool.fill();
-        let mut merged = follower.merged.changes();
+        let (mut merged, mut mending) = (follower.merged.changes(), follower.mending.changes());
         let silence = follower.rhythm.silence;
         let mut silent_at = Instant::now() + silence;
         let far = Instant::now() + Duration::from_secs(1 << 30);
@@ -141,11 +141,17 @@ impl Session {
                         beside.anchor_at = follower.rhythm.anchor_every.map(|_| Instant::now());
                     }
                 }
+                _ = mending.changed() => {
+                    if follower.mending.is_whole() && !self.told.lacks_full() {
+                        beside.full_pause = FULL_PAUSE;
+                    }
+                    self.begin_full_if_lacking(follower, beside);
+                }
                 answers = done(&mut beside.anchoring) => self.take_answers(answers, follower),
                 () = sleep_until(beside.look_at), if beside.looking.is_none() => {
-                    beside.looking = Some(follower.live.look());
+                    beside.looking = Some(follower.look().boxed());
                 }
-                sight = done(&mut beside.looking) => self.take_sight(sight, beside, follower),
+                sight = done(&mut beside.looking) => self.take_sight(sight, beside),
                 () = sleep_until(beside.users_at) => self.ask_for_users(follower, beside).await,
                 () = sleep_until(beside.full_at.unwrap_or(far)) => {
                     beside.full_at = None;
@@ -212,7 +218,7 @@ impl Session {
     fn begin_anchoring_if_due<'a>(&self, follower: &'a Follower, beside: &mut Beside<'a>) {
         if beside.anchor_at.is_some_and(|at| at <= Instant::now()) && beside.anchoring.is_none() {
             beside.anchor_at = follower.rhythm.anchor_every.map(|every| Instant::now() + every);
-            let sight = follower.progress.standing().borrow().sight.clone().unwrap_or_default();
+            let sight = follower.progress.standing().borrow().sight.as_ref().map(Sight::now).unwrap_or_default();
             let (live, sealed) = (Arc::clone(&follower.live), self.sealed);
             // The same revision of another history is another state.
             let full = follower.merged.wanted().filter(|full| full.lineage == self.plan.lineage);
@@ -228,14 +234,11 @@ impl Session {
         }
     }
 
-    /// Tells how the members are. Whether one can be followed, its watch tells.
-    fn take_sight(&mut self, sight: Result<Sight, Trouble>, beside: &mut Beside<'_>, follower: &Follower) {
+    /// Notes how the members are. Whether one can be followed, its watch tells.
+    fn take_sight(&mut self, sight: Result<Sight, Trouble>, beside: &mut Beside<'_>) {
         beside.look_at = Instant::now() + LOOK_EVERY;
         match sight {
-            Ok(sight) => {
-                self.told.see(&sight);
-                follower.progress.tell(|told| told.sight = Some(sight));
-            }
+            Ok(sight) => self.told.see(&sight),
             Err(trouble) => tracing::debug!(%trouble, "no member tells how it is"),
         }
     }
@@ -248,11 +251,19 @@ impl Session {
     }
 
     fn begin_full_if_lacking<'a>(&self, follower: &'a Follower, beside: &mut Beside<'a>) {
-        let may_begin = beside.store_takes && beside.full.is_none() && beside.full_at.is_none();
-        if may_begin && self.told.lacks_full() {
-            tracing::info!("users or roles have changed: a full has to hold them");
+        let Some(why) = self.why_full_is_lacking(follower) else {
+            follower.progress.full_lacks_no_more();
+            return;
+        };
+        if beside.store_takes && beside.full.is_none() && beside.full_at.is_none() {
+            tracing::info!(why, "a full from etcd is needed");
             beside.full = Some(self.begin_full(follower));
         }
+    }
+
+    fn why_full_is_lacking(&self, follower: &Follower) -> Option<String> {
+        let users = || "no full has the users and roles that there are now".to_owned();
+        self.told.lacks_full().then(users).or_else(|| follower.mending.wants_full(&self.plan.lineage))
     }
 
     fn begin_full<'a>(&self, follower: &'a Follower) -> BoxFuture<'a, Result<Base, BaseError>> {
@@ -312,7 +323,7 @@ impl Session {
         beside.store_takes = delivered.waiting.is_none();
         self.begin_full_if_lacking(follower, beside);
         match &delivered.waiting {
-            Some(why) => follower.progress.trouble(why.clone()),
+            Some(why) => follower.progress.trouble(why.clone(), Some(Doing::WaitingForStore)),
             None => follower.progress.clear(),
         }
         if let Some(last) = &delivered.last {
@@ -345,18 +356,30 @@ impl Session {
     }
 
     fn take_full(&mut self, base: Result<Base, BaseError>, beside: &mut Beside<'_>, follower: &Follower) {
-        match base {
+        let lineage = &self.plan.lineage;
+        let why = self.why_full_is_lacking(follower);
+        // Whether it was of use shows when somebody looks again.
+        let is_enough = match base {
             Ok(base) => {
                 self.told.see_full(base.auth);
-                if beside.store_takes {
-                    follower.progress.clear();
-                }
+                follower.progress.full_lacks_no_more();
                 // What members have at what is sealed next is what it is compared with.
                 beside.anchor_at = follower.rhythm.anchor_every.map(|_| Instant::now());
+                let mends = follower.mending.wants_full(lineage).is_some();
+                if mends {
+                    let full = MergedFull { lineage: lineage.clone(), revision: base.revision };
+                    follower.mending.mended(full.clone());
+                    follower.merged.want(full);
+                }
+                !mends && !self.told.lacks_full()
             }
-            Err(error) => follower.progress.failed(error.kind(), in_one_line(&error), error.remedy()),
-        }
-        if self.told.lacks_full() {
+            Err(error) => {
+                let why = why.map(|why| format!("{why}: ")).unwrap_or_default();
+                follower.progress.full_failed(error.kind(), format!("{why}{}", in_one_line(&error)), error.remedy());
+                false
+            }
+        };
+        if !is_enough {
             beside.full_at = Some(Instant::now() + beside.full_pause);
             beside.full_pause = (beside.full_pause * 2).min(LONGEST_FULL_PAUSE);
         } else {

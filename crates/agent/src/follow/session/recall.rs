@@ -9,14 +9,11 @@ impl Session {
         let Follower { live, spool, progress, .. } = follower;
         spool.settle().await;
         let Some(tip) = left_over::tip(follower).await else { return Ok(None) };
-        let sight = live.look().await?;
+        let sight = follower.look().await?;
         let member = choose(&sight, None, None)?;
         require_history(&**live, member, &sight, &tip).await?;
         let sealed = spool.last().map(|(last, _)| Mark { revision: last.header.to, seen: last.header.seen.1 });
-        progress.tell(|told| {
-            told.sealed = told.sealed.or(sealed);
-            told.sight = Some(sight.clone());
-        });
+        progress.tell(|told| told.sealed = told.sealed.or(sealed));
         let plan = BasePlan { member, etcd_cluster: sight.cluster, lineage: tip.lineage, epoch: tip.epoch };
         let mut told = Told::by(&tip.closing);
         told.see(&sight);

@@ -12,6 +12,7 @@ use etcd_data::records::TailRecord;
 use etcd_data::{KeyValue, LeaseId, Revision};
 use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
+use jiff::Timestamp;
 use tokio::time::{sleep, timeout};
 
 use super::{Cluster, Whims, change};
@@ -45,7 +46,9 @@ impl Live for Scripted {
             is_learner: false,
             answer: Ok(answer.clone()),
         };
-        Ok(Sight { cluster: state.id, version: Some("3.5.0".into()), members: (1..=3).map(member).collect() })
+        let members = (1..=3).map(member).collect();
+        let taken = Timestamp::now();
+        Ok(Sight { cluster: state.id, version: Some("3.5.0".into()), members, taken, silence: None })
     }
 
     async fn current(&self, _: u64) -> Result<Revision, Trouble> {
