@@ -268,7 +268,7 @@ impl Session {
 
     fn begin_full<'a>(&self, follower: &'a Follower) -> BoxFuture<'a, Result<Base, BaseError>> {
         let plan = self.plan.clone();
-        let sight = follower.progress.standing().borrow().sight.clone().unwrap_or_default();
+        let sight = follower.progress.standing().borrow().sight.as_ref().map(Sight::now).unwrap_or_default();
         let whom = follower.progress.askable(sight);
         async move {
             let taking = plan.take(&whom, &*follower.live, &follower.home, Timestamp::now());
