@@ -22,7 +22,7 @@ use archive::identity::ClusterUid;
 use archive::publish::Writing;
 use archive::remembered::Remembered;
 use archive::sealing::NoKeys;
-use archive::{Cluster, Epoch, Error};
+use archive::{Budget, Cluster, Epoch, Error};
 use etcd_data::Kind;
 use jiff::Timestamp;
 use store::Store;
@@ -210,6 +210,11 @@ impl Home {
         archive.unlock_with(Arc::clone(&self.keyring));
         archive.remember_with(Arc::clone(&self.remembered));
         Ok(archive)
+    }
+
+    /// The same for what is done beside following, which must not be short of memory for it.
+    pub fn open_beside(&self) -> Result<Archive, Error> {
+        Ok(self.open()?.with_budget(Budget::BESIDE))
     }
 
     /// Does something with it as it is listed now, where waiting holds nobody up.

@@ -190,7 +190,7 @@ impl Upkeep {
         let turn = if work == Work::Merge { Some(merged.turn().await) } else { None };
         let done = blocking(move || {
             let _turn = turn;
-            let archive = home.open().inspect_err(|error| {
+            let archive = home.open_beside().inspect_err(|error| {
                 if error.kind() == Kind::Missing {
                     tell_gone(&told);
                 }

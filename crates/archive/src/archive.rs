@@ -11,6 +11,7 @@ use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
 
 use crate::about::{ClusterNote, FullNote, LineageNote};
+use crate::budget::Budget;
 use crate::catalogue::{Catalogue, PickError, Survey};
 use crate::entry::Layout;
 use crate::error::{Error, ObjectError, is_its_own};
@@ -49,6 +50,8 @@ pub struct Archive {
     pub(crate) last_claim: OnceCell<Option<Claim>>,
     /// Headers that were read before.
     pub(crate) remembered: Arc<Remembered>,
+    /// What work on it may take.
+    pub(crate) budget: Budget,
     /// Why it is not told which objects are marked as not to be restored from, once the store has refused to. It is not
     /// asked again then.
     pub(crate) marks_untold: OnceLock<String>,
@@ -93,6 +96,7 @@ impl Archive {
             closed: OnceCell::new(),
             last_claim: OnceCell::new(),
             remembered: Arc::default(),
+            budget: Budget::ALL,
             marks_untold: OnceLock::new(),
         };
         if archive.catalogue.layout != Layout::Refloat {
@@ -110,6 +114,11 @@ impl Archive {
     /// Goes by the headers that whoever opened it before has read, and notes there what it reads.
     pub fn remember_with(&mut self, remembered: Arc<Remembered>) {
         self.remembered = remembered;
+    }
+
+    /// The archive, for work that takes no more than `budget`.
+    pub fn with_budget(self, budget: Budget) -> Self {
+        Self { budget, ..self }
     }
 
     /// What it has.

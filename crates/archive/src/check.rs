@@ -74,8 +74,6 @@ pub struct Checking<'c> {
 /// The bytes of an object, and what brings them here, unless they are on this machine.
 type There = (Arc<dyn ReadAt>, Option<Arc<Spooled>>);
 
-/// How many objects are checked at once.
-const WORKERS: usize = 2;
 /// How many neighbours are asked at once what they are.
 const NEIGHBOURS_AT_ONCE: usize = 8;
 /// Objects that are fetched together, and their bytes: while one is checked, the next are on their way.
@@ -130,7 +128,7 @@ impl Archive {
             }
         };
         thread::scope(|scope| {
-            let workers: Vec<_> = (0..WORKERS).map(|_| scope.spawn(work)).collect();
+            let workers: Vec<_> = (0..self.budget.checked).map(|_| scope.spawn(work)).collect();
             let ended = workers.into_iter().map(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic)));
             ended.collect::<Result<(), Error>>()
         })?;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use store::{Key, Store, StoreError};
+use store::{Key, Pieces, Store, StoreError};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
@@ -53,11 +53,6 @@ impl ReadAt for Remote {
 fn cut_short(got: usize) -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, format!("the store has {got} of them only"))
 }
-
-/// What is asked for at once.
-const PART_BYTES: u64 = 8 << 20;
-/// How many parts are under way at once: enough to fill a line with 20 ms of delay, and 64 MiB at the most.
-const AT_ONCE: usize = 8;
 
 /// What was fetched could not be kept on this machine.
 #[derive(Debug, thiserror::Error)]
@@ -99,6 +94,8 @@ impl Drop for Spool {
 /// opened by its ends before all of it comes.
 pub struct Spooled {
     remote: Remote,
+    /// In what pieces it comes.
+    pieces: Pieces,
     arrived: Mutex<Arrived>,
     more: Condvar,
 }
@@ -130,7 +127,7 @@ impl Spool {
         let wanted = Arc::new(Mutex::new(wanted));
         let mut bringing = JoinSet::new();
         if let Some(first) = objects.first() {
-            for _ in 0..AT_ONCE {
+            for _ in 0..first.pieces.at_once {
                 bringing.spawn_on(bring(Arc::clone(&wanted)), &first.remote.runtime);
             }
         }
@@ -161,16 +158,16 @@ async fn bring(wanted: Arc<Mutex<Wanted>>) {
 }
 
 impl Spooled {
-    /// An object that is where it is, so far.
-    pub fn new(remote: Remote) -> Self {
-        let parts = usize::try_from(remote.size_bytes.div_ceil(PART_BYTES)).unwrap_or_default();
+    /// An object that is where it is, so far, and is to come in `pieces`.
+    pub fn new(remote: Remote, pieces: Pieces) -> Self {
+        let parts = usize::try_from(remote.size_bytes.div_ceil(pieces.bytes)).unwrap_or_default();
         let arrived =
             Mutex::new(Arrived { file: None, folder: PathBuf::new(), parts: vec![false; parts], failed: None });
-        Self { remote, arrived, more: Condvar::new() }
+        Self { remote, pieces, arrived, more: Condvar::new() }
     }
 
     fn parts(&self) -> u64 {
-        self.remote.size_bytes.div_ceil(PART_BYTES)
+        self.remote.size_bytes.div_ceil(self.pieces.bytes)
     }
 
     async fn bring(&self, part: u64) {
@@ -186,8 +183,8 @@ impl Spooled {
 
     async fn bring_to(&self, file: &File, part: u64) -> Result<(), ReadFailed> {
         let Remote { store, key, size_bytes, .. } = &self.remote;
-        let offset = part * PART_BYTES;
-        let end = (offset + PART_BYTES).min(*size_bytes);
+        let offset = part * self.pieces.bytes;
+        let end = (offset + self.pieces.bytes).min(*size_bytes);
         let len = (end - offset) as usize;
         let bytes = store.get(key, offset..end).await.map_err(|source| ReadFailed::new(offset, len, source))?;
         if bytes.len() != len {
@@ -207,8 +204,8 @@ impl Spooled {
 
     /// The file, when the bytes from `offset` to `end` are there. Nothing if they are not on their way.
     fn wait(&self, offset: u64, end: u64) -> Result<Option<Arc<File>>, ReadFailed> {
-        let first = (offset / PART_BYTES) as usize;
-        let last = end.div_ceil(PART_BYTES) as usize;
+        let first = (offset / self.pieces.bytes) as usize;
+        let last = end.div_ceil(self.pieces.bytes) as usize;
         let mut arrived = locked(&self.arrived);
         loop {
             let Some(file) = &arrived.file else { return Ok(None) };

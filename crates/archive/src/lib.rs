@@ -16,7 +16,7 @@
 //! - [`fence`]: who may write, and which writer's objects count
 //! - [`catalogue`]: what an archive has; [`plan`]: what a restore reads of it; [`point`]: which state is meant
 //! - [`layout`]: archives that other systems keep
-//! - [`archive`], [`about`]: an archive that is open, and what is told of it
+//! - [`archive`], [`about`]: an archive that is open, and what is told of it; [`budget`]: what work on it may take
 //! - [`headers`], [`remembered`], `made`: what many objects say of themselves, what of that was read already, and when what is
 //!   listed was made
 //! - [`fetch`], [`agree`], `culprit`, [`opened`]: bytes from a store, a plan that its objects agree with, what to do without, and
@@ -42,6 +42,7 @@
 pub mod about;
 pub mod agree;
 pub mod archive;
+pub mod budget;
 pub mod catalogue;
 pub mod check;
 mod chunk;
@@ -92,6 +93,7 @@ mod superseded;
 pub mod tip;
 pub mod unlock;
 
+pub use budget::Budget;
 pub use catalogue::{Catalogue, History};
 pub use closing::{Anchor, Closing, Moment};
 pub use entry::{Entry, Form, Layout};

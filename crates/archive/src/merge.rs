@@ -107,7 +107,7 @@ impl Archive {
             follow(&mut closing, told, *take);
         }
         self.make(&merge.into, header, WriteSettings::delta(), &self.closed_as(last, writing)?, |making, key| {
-            put_together(&sources, making, key)?;
+            put_together(&sources, self.budget.readers, making, key)?;
             Ok((closing, None))
         })
     }

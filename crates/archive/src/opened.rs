@@ -73,7 +73,7 @@ impl Archive {
     /// folder `scratch`. Deltas that nothing chains have to follow on what comes before them: they are read for that, and
     /// again by whoever reads the point, and fetched once.
     pub fn open_whole(&self, agreed: &Agreed, scratch: &Path) -> Result<OpenPoint, Error> {
-        let point = open(agreed, |object| Ok(object.chunks().collect()))?;
+        let point = self.opened(agreed, |object| Ok(object.chunks().collect()))?;
         let far = agreed.plan.objects().filter_map(|entry| agreed.objects.get(&entry.key)?.far());
         let spool = Spool::begin(far.collect(), scratch);
         let spool = spool.map_err(|source| Error::Scratch { folder: scratch.into(), source })?;
@@ -83,14 +83,23 @@ impl Archive {
 
     /// The point that `agreed` leads to, for somebody who reads little of it: nothing is brought here beforehand.
     pub fn open_in_place(&self, agreed: &Agreed) -> Result<OpenPoint, Error> {
-        open(agreed, |object| Ok(object.chunks().collect()))
+        self.opened(agreed, |object| Ok(object.chunks().collect()))
     }
 
     /// The point that `agreed` leads to, for somebody who only wants the keys `wanted`: what has none of them is not
     /// read, and of other keys the database says nothing. Whether deltas that nothing chains follow on each other is not
     /// looked at: [`Archive::open_point_for`] does that.
     pub fn open_for(&self, agreed: &Agreed, wanted: Wanted<'_>) -> Result<OpenPoint, Error> {
-        open(agreed, |object| Ok(object.chunks_with(wanted)?.collect()))
+        self.opened(agreed, |object| Ok(object.chunks_with(wanted)?.collect()))
+    }
+
+    fn opened(
+        &self,
+        agreed: &Agreed,
+        chunks: impl Fn(&Object) -> Result<Chunks, ObjectError>,
+    ) -> Result<OpenPoint, Error> {
+        let point = open(agreed, chunks)?;
+        Ok(OpenPoint { database: point.database.read_by(self.budget.readers), ..point })
     }
 }
 

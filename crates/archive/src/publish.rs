@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use etcd_data::Tables;
 use jiff::Timestamp;
-use store::upload::{Pieces, Uploader, Writer, writer};
+use store::upload::{Uploader, Writer, writer};
 use store::{Fault, Key, Put, StoreError};
 
 use crate::archive::Archive;
@@ -20,9 +20,6 @@ use crate::error::Error;
 use crate::header::Header;
 use crate::name::Name;
 use crate::object::{ObjectWriter, WriteError, WriteSettings, Written};
-
-/// What is under way at once. Packing is slower than most lines, and every piece takes its size of memory.
-const PIECES: Pieces = Pieces { bytes: 5 << 20, at_once: 2 };
 
 /// How objects are written.
 #[derive(Clone)]
@@ -54,10 +51,10 @@ impl Archive {
             self.require_open()?;
         }
         let Some(put) = self.runtime.block_on(self.put_once(&key))? else { return Ok(None) };
-        let uploader = Uploader::new(Arc::clone(&self.store), key.clone(), put, PIECES);
+        let uploader = Uploader::new(Arc::clone(&self.store), key.clone(), put, self.budget.going);
         let (mut out, sending) = writer(uploader);
         let sending = self.runtime.spawn(sending);
-        let made = make(&mut out, &key, header, settings, writing, fill);
+        let made = make(&mut out, &key, header, settings.within(&self.budget), writing, fill);
         // Only of what was made whole is it said that this was all; the rest is given up.
         let made =
             made.and_then(|written| out.finish().map(|()| written).map_err(|error| unwritten(&key, error.into())));

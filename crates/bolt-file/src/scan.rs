@@ -271,6 +271,35 @@ pub fn in_order<T: Sync, W, R: Send, E: Send>(
     })
 }
 
+/// The same on the thread of the caller, one task after the other: nothing is ready before it is taken.
+pub fn one_by_one<T, W, R, E>(
+    tasks: &[T],
+    mut state: W,
+    work: impl Fn(&mut W, &T, &mut dyn FnMut(R) -> ControlFlow<()>) -> Result<(), E>,
+    mut take: impl FnMut(R) -> Result<ControlFlow<()>, E>,
+) -> Result<(), E> {
+    for task in tasks {
+        let mut taken = Ok(ControlFlow::Continue(()));
+        let mut emit = |result| {
+            // Who has broken off is given nothing more, whatever is still emitted.
+            if matches!(taken, Ok(ControlFlow::Continue(()))) {
+                taken = take(result);
+            }
+            if matches!(taken, Ok(ControlFlow::Continue(()))) {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        };
+        let worked = work(&mut state, task, &mut emit);
+        if taken?.is_break() {
+            return Ok(());
+        }
+        worked?;
+    }
+    Ok(())
+}
+
 enum Message<R, E> {
     Result(R),
     Done,

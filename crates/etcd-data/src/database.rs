@@ -27,6 +27,17 @@ pub struct Database {
     /// How many of them it begins with: what they lack is told, and what the others lack is refused.
     begun: usize,
     tables: Tables,
+    readers: Readers,
+}
+
+/// Who reads records, and makes of them what is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Readers {
+    /// A thread for each core.
+    #[default]
+    Cores,
+    /// The thread that asks, and no other. Memory holds what is read of one layer, and nothing waits to be taken.
+    Caller,
 }
 
 /// One record of the key space, as it is stored.
@@ -107,7 +118,7 @@ impl Database {
     pub fn open(file: BoltFile) -> Result<Self, Error> {
         let key = file.bucket(KEY)?.ok_or(Error::NoKeySpace)?;
         let tables = Tables::read(&file)?;
-        Ok(Self { layers: vec![Layer::of_file(key)], begun: 1, tables })
+        Ok(Self { layers: vec![Layer::of_file(key)], begun: 1, tables, readers: Readers::default() })
     }
 
     /// A database without a record, and with `tables`.
@@ -136,6 +147,11 @@ impl Database {
     /// This database with other tables.
     pub fn with_tables(self, tables: Tables) -> Self {
         Self { tables, ..self }
+    }
+
+    /// This database, read by `readers`.
+    pub fn read_by(self, readers: Readers) -> Self {
+        Self { readers, ..self }
     }
 
     /// The file that it began with, if it was one.
@@ -202,7 +218,8 @@ impl Database {
         Ok(None)
     }
 
-    /// Shows `step` every record in `range`, on all cores, and hands what comes together to `take`, in order.
+    /// Shows `step` every record in `range`, on all cores if nothing else was said, and hands what comes together to `take`,
+    /// in order.
     ///
     /// The key space is cut into parts. For each, `step` begins with an empty `P`; within a part it sees records one
     /// after the other, and the parts reach `take` one after the other: in revision order going forwards, against
@@ -221,8 +238,7 @@ impl Database {
         self.scan_entries(range, direction, step, take)
     }
 
-    /// Shows `visit` every record in `range`, in revision order, until it breaks. All cores read; `visit` is on this
-    /// thread.
+    /// Shows `visit` every record in `range`, in revision order, until it breaks. Whoever reads, `visit` is on this thread.
     pub fn visit<E: From<Error> + Send>(
         &self,
         range: RevisionRange,
@@ -249,7 +265,7 @@ impl Database {
         step: impl Fn(&mut P, &[u8], &[u8]) -> Result<Next, Error> + Sync,
         take: impl FnMut(P) -> Result<ControlFlow<()>, E>,
     ) -> Result<(), E> {
-        scan_layers(&self.layers, range, direction, strict(step), take)
+        self.scan_layers(&self.layers, range, direction, strict(step), take)
     }
 
     /// Like [`Database::scan_entries`] going forwards over everything, for whoever goes on behind what is lost of a file: `step`
@@ -259,7 +275,7 @@ impl Database {
         step: impl Fn(&mut P, Seen<'_>) -> Result<Next, Error> + Sync,
         take: impl FnMut(P) -> Result<ControlFlow<()>, E>,
     ) -> Result<(), E> {
-        scan_layers(&self.layers, RevisionRange::ALL, Direction::Forwards, step, take)
+        self.scan_layers(&self.layers, RevisionRange::ALL, Direction::Forwards, step, take)
     }
 
     /// Like [`Database::scan`] going backwards, for whoever wants no more than the first that is found: the last layer
@@ -280,10 +296,57 @@ impl Database {
         while !rest.is_empty() && !is_found {
             let (before, last) = rest.split_at(rest.len().saturating_sub(at_once));
             let take = |collected| take(collected).inspect(|flow| is_found = flow.is_break());
-            scan_layers(last, range, Direction::Backwards, strict(step), take)?;
+            self.scan_layers(last, range, Direction::Backwards, strict(step), take)?;
             (rest, at_once) = (before, at_once * 2);
         }
         Ok(())
+    }
+
+    fn scan_layers<P: Default + Send, E: From<Error> + Send>(
+        &self,
+        layers: &[Layer],
+        range: RevisionRange,
+        direction: Direction,
+        step: impl Fn(&mut P, Seen<'_>) -> Result<Next, Error> + Sync,
+        take: impl FnMut(P) -> Result<ControlFlow<()>, E>,
+    ) -> Result<(), E> {
+        let scanned = self.scan_parts(layers, range, direction, step, take);
+        // Of a file that somebody wrote to, what was read may be half of before and half of after. Whatever else went
+        // wrong, this is why.
+        layers.iter().filter_map(Layer::file).try_for_each(BoltFile::require_unchanged).map_err(Error::from)?;
+        scanned
+    }
+
+    fn scan_parts<P: Default + Send, E: From<Error> + Send>(
+        &self,
+        layers: &[Layer],
+        range: RevisionRange,
+        direction: Direction,
+        step: impl Fn(&mut P, Seen<'_>) -> Result<Next, Error> + Sync,
+        take: impl FnMut(P) -> Result<ControlFlow<()>, E>,
+    ) -> Result<(), E> {
+        let mut parts = Vec::new();
+        for layer in layers {
+            parts.extend(layer.parts(range)?);
+        }
+        if direction == Direction::Backwards {
+            parts.reverse();
+        }
+        let work = |reader: &mut _, part: &Part<'_>, emit: &mut dyn FnMut(P) -> ControlFlow<()>| {
+            let mut collected = P::default();
+            let mut show = |seen: Seen<'_>| match step(&mut collected, seen)? {
+                Next::More => Ok(ControlFlow::Continue(())),
+                Next::Cut => Ok(emit(mem::take(&mut collected))),
+                Next::Enough => Ok(ControlFlow::Break(())),
+            };
+            part.read(reader, direction, &mut show)?;
+            let _ = emit(collected);
+            Ok(())
+        };
+        match self.readers {
+            Readers::Cores => scan::in_order(&parts, scan::cores(), || None, work, take),
+            Readers::Caller => scan::one_by_one(&parts, None, work, take),
+        }
     }
 }
 
@@ -305,48 +368,6 @@ fn strict<P>(
         Seen::Entry(key, value) => step(collected, key, value),
         Seen::Lost(error) => Err(error),
     }
-}
-
-fn scan_layers<P: Default + Send, E: From<Error> + Send>(
-    layers: &[Layer],
-    range: RevisionRange,
-    direction: Direction,
-    step: impl Fn(&mut P, Seen<'_>) -> Result<Next, Error> + Sync,
-    take: impl FnMut(P) -> Result<ControlFlow<()>, E>,
-) -> Result<(), E> {
-    let scanned = scan_parts(layers, range, direction, step, take);
-    // Of a file that somebody wrote to, what was read may be half of before and half of after. Whatever else went
-    // wrong, this is why.
-    layers.iter().filter_map(Layer::file).try_for_each(BoltFile::require_unchanged).map_err(Error::from)?;
-    scanned
-}
-
-fn scan_parts<P: Default + Send, E: From<Error> + Send>(
-    layers: &[Layer],
-    range: RevisionRange,
-    direction: Direction,
-    step: impl Fn(&mut P, Seen<'_>) -> Result<Next, Error> + Sync,
-    take: impl FnMut(P) -> Result<ControlFlow<()>, E>,
-) -> Result<(), E> {
-    let mut parts = Vec::new();
-    for layer in layers {
-        parts.extend(layer.parts(range)?);
-    }
-    if direction == Direction::Backwards {
-        parts.reverse();
-    }
-    let work = |reader: &mut _, part: &Part<'_>, emit: &mut dyn FnMut(P) -> ControlFlow<()>| {
-        let mut collected = P::default();
-        let mut show = |seen: Seen<'_>| match step(&mut collected, seen)? {
-            Next::More => Ok(ControlFlow::Continue(())),
-            Next::Cut => Ok(emit(mem::take(&mut collected))),
-            Next::Enough => Ok(ControlFlow::Break(())),
-        };
-        part.read(reader, direction, &mut show)?;
-        let _ = emit(collected);
-        Ok(())
-    };
-    scan::in_order(&parts, scan::cores(), || None, work, take)
 }
 
 /// The revision that `bytes`, the key of an entry, stands for.

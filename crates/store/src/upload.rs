@@ -1,7 +1,7 @@
 //! Objects of a size that shows at the end, put in one piece if they are small and part by part if not.
 //!
 //! Parts go up several at a time, whether or not somebody is just writing; who writes faster than the store takes it waits.
-//! No more is in memory than the parts under way and one more. What fails is given up, unless it may have been completed
+//! No more is in memory than the parts under way and one more, or one part where none is to be under way meanwhile. What fails is given up, unless it may have been completed
 //! all the same. What is left by who dies is never gone on with, and given up by whoever cleans up ([`Store::uploads`]): of
 //! what was read and hashed on the way to it, nothing is left either.
 
@@ -22,7 +22,8 @@ use crate::store::{Part, Store, Upload};
 pub struct Pieces {
     /// The size of a piece.
     pub bytes: u64,
-    /// So many are under way at once.
+    /// So many are under way at once. Of what is written that may be none: then each is waited for before more is gathered,
+    /// in the memory that it had.
     pub at_once: usize,
 }
 
@@ -69,10 +70,15 @@ impl Next {
         self.whole.len() + self.copied.len()
     }
 
-    fn add(&mut self, bytes: Bytes) {
+    /// Adds to what is to have `size` bytes at the most.
+    fn add(&mut self, bytes: Bytes, size: usize) {
         if self.len() == 0 {
             self.whole = bytes;
         } else {
+            if self.copied.is_empty() {
+                // All at once: growing would copy it again and again. It is the memory of the part before, if that is gone.
+                self.copied.reserve(size);
+            }
             self.copied.extend_from_slice(&std::mem::take(&mut self.whole));
             self.copied.extend_from_slice(&bytes);
         }
@@ -109,8 +115,9 @@ impl Uploader {
                 let part = self.next.take();
                 self.send(part).await?;
             }
-            let room = self.next_size().saturating_sub(self.next.len());
-            self.next.add(bytes.split_to(room.min(bytes.len())));
+            let size = self.next_size();
+            let room = size.saturating_sub(self.next.len());
+            self.next.add(bytes.split_to(room.min(bytes.len())), size);
         }
         Ok(())
     }
@@ -192,7 +199,7 @@ impl Uploader {
         }
         begun.next += 1;
         begun.under_way.spawn(async move { store.put_part(&upload, index, bytes).await });
-        Ok(())
+        self.wait_for(self.pieces.at_once).await
     }
 
     /// Waits until no more than `most` parts are under way.
@@ -215,7 +222,7 @@ impl Uploader {
 fn fitting(pieces: Pieces, store: &dyn Store) -> Pieces {
     let abilities = store.abilities();
     let largest = abilities.part_bytes.1.min(abilities.max_put_bytes);
-    Pieces { bytes: pieces.bytes.clamp(abilities.part_bytes.0, largest), at_once: pieces.at_once.max(1) }
+    Pieces { bytes: pieces.bytes.clamp(abilities.part_bytes.0, largest), ..pieces }
 }
 
 /// So much is handed from a writer to its upload at once.
@@ -315,17 +322,20 @@ mod tests {
         (0..size).map(|at| (at % 251) as u8).collect()
     }
 
-    /// Sizes around the borders of pieces, written in pieces of other sizes.
+    /// Sizes around the borders of pieces, written in pieces of other sizes, with several parts under way and with one.
     #[tokio::test]
     async fn every_size_arrives() {
         for size in [0, 1, 99, 100, 101, 199, 200, 201, 999, 1000, 1001] {
-            for step in [1, 7, 100, 250, 2000] {
+            for (step, at_once) in [1, 7, 100, 250, 2000].into_iter().flat_map(|step| [(step, 0), (step, 3)]) {
                 let counting = Arc::new(Counting::new(Arc::new(Memory::new())));
                 let store = Arc::clone(&counting) as Arc<dyn Store>;
                 let all = bytes(size);
-                let mut uploader = Uploader::new(Arc::clone(&store), key(), Put::if_absent(), PIECES);
+                let pieces = Pieces { at_once, ..PIECES };
+                let mut uploader = Uploader::new(Arc::clone(&store), key(), Put::if_absent(), pieces);
                 for piece in all.chunks(step) {
                     uploader.write(Bytes::copy_from_slice(piece)).await.unwrap();
+                    let under_way = uploader.begun.as_ref().map_or(0, |begun| begun.under_way.len());
+                    assert!(under_way <= at_once, "{under_way} parts are in memory beside the one that is gathered");
                 }
                 let written = uploader.finish().await.unwrap();
 

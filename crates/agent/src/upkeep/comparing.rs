@@ -35,7 +35,7 @@ pub(super) fn compare(
     answers: Vec<Anchor>,
     told: &watch::Sender<Told>,
 ) -> Result<String, String> {
-    let archive = home.open().map_err(failed)?;
+    let archive = home.open_beside().map_err(failed)?;
     let mut comparison =
         Comparison { archive: &archive, home, said: Vec::new(), found: None, confirmed: None, contradicted: None };
     let of_full = merged.answered().map(|(full, answers)| {

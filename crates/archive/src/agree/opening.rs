@@ -101,7 +101,8 @@ impl Archive {
 
     fn far(&self, entry: &Entry) -> Arc<Spooled> {
         let (store, runtime) = (Arc::clone(&self.store), self.runtime.clone());
-        Arc::new(Spooled::new(Remote::new(store, runtime, entry.key.clone(), entry.size_bytes)))
+        let remote = Remote::new(store, runtime, entry.key.clone(), entry.size_bytes);
+        Arc::new(Spooled::new(remote, self.budget.coming))
     }
 
     /// Whether an object of etcdbrctl is marked as not to be restored from. No listing tells that to everybody, so it is asked of

@@ -77,7 +77,8 @@ fn fetched(archive: &Archive, companion: &Companion, scratch: &Path) -> Result<R
         return Ok(Ok(file));
     }
     let (store, runtime) = (Arc::clone(&archive.store), archive.runtime.clone());
-    let far = Arc::new(Spooled::new(Remote::new(store, runtime, companion.key.clone(), companion.size_bytes)));
+    let remote = Remote::new(store, runtime, companion.key.clone(), companion.size_bytes);
+    let far = Arc::new(Spooled::new(remote, archive.budget.coming));
     let kept = |source| Error::Scratch { folder: scratch.into(), source };
     let _spool = Spool::begin(vec![Arc::clone(&far)], scratch).map_err(kept)?;
     let copied = |file: Arc<File>| file.try_clone().map_err(|error| ReadFailed::new(0, 0, error));

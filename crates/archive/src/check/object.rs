@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use etcd_data::database::Readers;
 use etcd_data::soundness::{self, Report};
 use etcd_data::tables::Lease;
 use etcd_data::{Database, Error as DataError, Revision, Tables};
@@ -42,7 +43,7 @@ pub(super) fn look(archive: &Archive, entry: &Entry, bytes: Arc<dyn ReadAt>, tal
         return looked;
     }
     match Object::open(entry.key.as_str(), bytes, &*archive.keys) {
-        Ok(object) => check_content(&mut looked, &object),
+        Ok(object) => check_content(&mut looked, &object, archive.budget.readers),
         Err(error) => looked.object_failed(error),
     }
     looked
@@ -80,13 +81,13 @@ fn check_place(looked: &mut Looked, archive: &Archive, header: &Header) {
     }
 }
 
-fn check_content(looked: &mut Looked, object: &Object) {
-    if let Err(error) = check_parts(looked, object) {
+fn check_content(looked: &mut Looked, object: &Object, readers: Readers) {
+    if let Err(error) = check_parts(looked, object, readers) {
         looked.object_failed(error);
     }
 }
 
-fn check_parts(looked: &mut Looked, object: &Object) -> Result<(), ObjectError> {
+fn check_parts(looked: &mut Looked, object: &Object, readers: Readers) -> Result<(), ObjectError> {
     let header = object.header();
     let closing = object.closing()?;
     if let Some(fault) = closing_fault(closing, header) {
@@ -97,7 +98,7 @@ fn check_parts(looked: &mut Looked, object: &Object) -> Result<(), ObjectError> 
     if tables.is_some() != (header.kind == Kind::Full) {
         looked.find(Finding::Closing("a full has tables, and a delta has none"));
     }
-    match check_records(object, tables.unwrap_or_default(), closing) {
+    match check_records(object, tables.unwrap_or_default(), closing, readers) {
         Ok(report) => {
             let is_readable =
                 !report.findings.iter().any(|finding| matches!(finding, soundness::Finding::Elsewhere { .. }));
@@ -113,14 +114,19 @@ fn check_parts(looked: &mut Looked, object: &Object) -> Result<(), ObjectError> 
     Ok(())
 }
 
-fn check_records(object: &Object, mut tables: Tables, closing: &Closing) -> Result<Report, DataError> {
+fn check_records(
+    object: &Object,
+    mut tables: Tables,
+    closing: &Closing,
+    readers: Readers,
+) -> Result<Report, DataError> {
     let header = object.header();
     for &(id, ttl_seconds) in &closing.leases {
         if !tables.has_lease(id) {
             tables.put_lease(&Lease { id: id.0, ttl_seconds, remaining_seconds: 0 });
         }
     }
-    let mut database = Database::empty(tables);
+    let mut database = Database::empty(tables).read_by(readers);
     for (range, records) in object.chunks() {
         database = database.followed_by(range, records);
     }

@@ -37,8 +37,6 @@ pub(crate) struct ChunkBuilder {
     shapes: HashMap<Shape, u32>,
     shape_list: Vec<Shape>,
     changes: usize,
-    /// How many records are edits.
-    edited: usize,
     last_lease: i64,
     first: Option<RevKey>,
     last: Option<RevKey>,
@@ -87,16 +85,14 @@ pub(crate) struct Packed {
 const GROWTH: usize = 2;
 /// Bytes of columns above which new values pack no better, at the most; whoever reads two chunks at once has twice that.
 const LITERAL_BYTES: usize = 8 << 20;
-/// Where one record of so many is an edit, keys come again, and more of them will when there are more in the chunk.
-const AN_EDIT_IN: usize = 12;
 
 /// What a revision takes where it is written out.
 pub(super) const REVISION_BYTES: u64 = 18;
 
 impl ChunkBuilder {
-    /// An empty one with the room that this one has come to need: the next is about as large.
-    pub(crate) fn another(&self) -> Self {
-        Self { values: Vec::with_capacity(self.values.len()), ..Self::default() }
+    /// The bytes of the values in it, as they are kept.
+    pub(crate) fn value_bytes(&self) -> usize {
+        self.values.len()
     }
 
     /// Makes room for values of `bytes` in all.
@@ -109,7 +105,7 @@ impl ChunkBuilder {
     }
 
     /// Whether one more record of `len` bytes may come, where the columns are to have `target` bytes: more if that pays,
-    /// because most values are edits of one before, which must be in the chunk too, and less if hardly any is.
+    /// because many values are edits of one before, which must be in the chunk too, and less if it does not.
     pub(crate) fn has_room(&self, len: usize, target: usize) -> bool {
         let size = self.column_bytes();
         self.is_empty()
@@ -122,11 +118,7 @@ impl ChunkBuilder {
 
     /// How many bytes the columns may have before no more comes, where they are to have `target`.
     fn most_bytes(&self, target: usize) -> usize {
-        match self.edits_pay() {
-            true => target * GROWTH,
-            false if self.edited * AN_EDIT_IN >= self.flags.len() => target,
-            false => target.min(LITERAL_BYTES),
-        }
+        if self.edits_pay() { target * GROWTH } else { target.min(LITERAL_BYTES) }
     }
 
     /// Whether edits make the columns a good deal smaller than the records.
@@ -267,7 +259,6 @@ impl ChunkBuilder {
                 put_number(&mut self.forms, if state.shape == Some(form) { 0 } else { u64::from(form) + 1 });
                 shape.take(value, &mut self.comes);
                 state.shape = Some(form);
-                self.edited += 1;
                 match &mut state.value {
                     Value::Made(made) => {
                         made.clear();

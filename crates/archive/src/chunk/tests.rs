@@ -180,9 +180,9 @@ fn a_chunk_of_new_values_is_smaller_than_one_in_which_keys_come_again() {
     };
     let about = |bytes: usize, mib: usize| assert_eq!((bytes + (1 << 19)) >> 20, mib, "{bytes}");
     about(filled(0), 8);
-    // Too few to tell that keys come again; so many that more will; and so many that it pays.
+    // Too few for it to pay; so many that it does until there are too many new ones; and so many that it does to the end.
     about(filled(5), 8);
-    about(filled(50), 16);
+    about(filled(40), 10);
     about(filled(200), 32);
 }
 

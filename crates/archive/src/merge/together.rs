@@ -10,7 +10,7 @@
 
 use std::io::Write;
 
-use etcd_data::database::RevisionRange;
+use etcd_data::database::{Readers, RevisionRange};
 use etcd_data::{Database, Tables};
 use store::Key;
 
@@ -33,23 +33,26 @@ struct Piece<'o> {
 /// Writes what is taken of each source, in order.
 pub(super) fn put_together<W: Write>(
     sources: &[(Object, RevisionRange)],
+    readers: Readers,
     making: &mut ObjectWriter<W>,
     into: &Key,
 ) -> Result<(), Error> {
+    let chunks = sources.iter().flat_map(|(object, _)| object.chunk_facts());
+    making.reserve(usize::try_from(chunks.map(|chunk| chunk.raw_bytes).sum::<u64>()).unwrap_or(usize::MAX));
     let mut rest = Vec::new();
     for (object, take) in sources {
         let last = object.chunk_facts().len().saturating_sub(1);
         for piece in pieces(object, *take) {
             // Whoever wrote it went on to another chunk, so it had become as large as chunks become.
             if last >= FULL_CHUNKS && piece.index < last && piece.is_whole {
-                pack_together(&std::mem::take(&mut rest), making, into)?;
+                pack_together(&std::mem::take(&mut rest), readers, making, into)?;
                 take_over(&piece, making, into)?;
             } else {
                 rest.push(piece);
             }
         }
     }
-    pack_together(&rest, making, into)
+    pack_together(&rest, readers, making, into)
 }
 
 /// The chunks of `object` that have something of `take`.
@@ -63,13 +66,18 @@ fn pieces(object: &Object, take: RevisionRange) -> impl Iterator<Item = Piece<'_
 }
 
 /// Packs neighbours anew. Of one that is alone and whole would come what it is.
-fn pack_together<W: Write>(pieces: &[Piece<'_>], making: &mut ObjectWriter<W>, into: &Key) -> Result<(), Error> {
+fn pack_together<W: Write>(
+    pieces: &[Piece<'_>],
+    readers: Readers,
+    making: &mut ObjectWriter<W>,
+    into: &Key,
+) -> Result<(), Error> {
     if let [piece] = pieces
         && piece.is_whole
     {
         return take_over(piece, making, into);
     }
-    let mut to_read = Database::empty(Tables::default());
+    let mut to_read = Database::empty(Tables::default()).read_by(readers);
     for Piece { object, index, taken, .. } in pieces {
         if let Some((_, records)) = object.chunk(*index) {
             to_read = to_read.followed_by(*taken, records);

@@ -17,6 +17,8 @@ pub(super) struct Packing {
     threads: usize,
     /// Started when there is a second chunk: most deltas have one only.
     workers: Vec<Worker>,
+    /// What packs where chunks are gathered, once it was needed.
+    here: Option<Packers>,
     sent: usize,
     received: usize,
 }
@@ -34,7 +36,7 @@ pub(super) struct Digested {
 
 impl Packing {
     pub(super) fn new(levels: Levels, threads: usize) -> Self {
-        Self { levels, threads: threads.max(1), workers: Vec::new(), sent: 0, received: 0 }
+        Self { levels, threads: threads.max(1), workers: Vec::new(), here: None, sent: 0, received: 0 }
     }
 
     fn packers(&self) -> io::Result<Packers> {
@@ -42,8 +44,12 @@ impl Packing {
     }
 
     /// Packs a chunk here and now, if none was given to the threads yet.
-    pub(super) fn at_once(&self, builder: ChunkBuilder) -> io::Result<Option<Digested>> {
-        pack(builder, &mut self.packers()?)
+    pub(super) fn at_once(&mut self, builder: ChunkBuilder) -> io::Result<Option<Digested>> {
+        let packers = match self.here.take() {
+            Some(packers) => packers,
+            None => self.packers()?,
+        };
+        pack(builder, self.here.insert(packers))
     }
 
     pub(super) fn was_used(&self) -> bool {

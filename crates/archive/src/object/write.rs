@@ -12,6 +12,7 @@ use super::index::{ChunkEntry, Index, KeyBlock, Part};
 use super::open::Object;
 use super::packing::{Digested, Packing};
 use super::tables;
+use crate::budget::Budget;
 use crate::chunk::{ChunkBuilder, KeyTable, Packer, Unpacker, keys_of};
 use crate::closing::Closing;
 use crate::encryption::DataKey;
@@ -26,9 +27,9 @@ pub struct WriteSettings {
     /// How hard zstd tries.
     pub levels: Levels,
     /// What the columns of a chunk have together, about, before they are packed; up to twice that where keys change
-    /// often and little, and no more than 8 MiB where hardly any changes twice.
+    /// often and little, and no more than 8 MiB where that makes columns hardly smaller.
     pub chunk_bytes: usize,
-    /// Threads that pack chunks.
+    /// Threads that pack chunks. With none, whoever adds records does that too.
     pub threads: usize,
     /// The memory in which keys are gathered for the key index.
     pub gather_bytes: usize,
@@ -61,6 +62,12 @@ impl WriteSettings {
     /// is packed while the next is gathered, and no more, for each takes its size of memory.
     pub fn delta() -> Self {
         Self { chunk_bytes: 16 << 20, threads: 1, ..Self::full() }
+    }
+
+    /// The same with no more than `budget`.
+    pub(crate) fn within(self, budget: &Budget) -> Self {
+        let threads = self.threads.min(budget.packers);
+        Self { threads, gather_bytes: self.gather_bytes.min(budget.gather_bytes), ..self }
     }
 }
 
@@ -240,14 +247,16 @@ impl<W: Write> ObjectWriter<W> {
 
     /// Has the chunk that was gathered packed.
     fn cut(&mut self) -> Result<(), WriteError> {
-        if !self.builder.is_empty() {
-            let next = self.builder.another();
-            let builder = std::mem::replace(&mut self.builder, next);
-            if let Some(done) = self.packing.send(builder)? {
-                self.place_packed(done)?;
-            }
+        if self.builder.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        // The next is about as large.
+        let room = self.builder.value_bytes();
+        let builder = std::mem::take(&mut self.builder);
+        let done =
+            if self.settings.threads == 0 { self.packing.at_once(builder)? } else { self.packing.send(builder)? };
+        self.builder.reserve(room);
+        done.map_or(Ok(()), |done| self.place_packed(done))
     }
 
     fn place_packed(&mut self, done: Digested) -> Result<(), WriteError> {

@@ -1,8 +1,8 @@
-//! A scan sees what a cursor sees, in order, however many threads take part.
+//! A scan sees what a cursor sees, in order, whoever reads.
 
 use std::ops::ControlFlow;
 
-use etcd_data::database::{Direction, Next, Record, RevisionRange};
+use etcd_data::database::{Direction, Next, Readers, Record, RevisionRange};
 use etcd_data::records::TailRecord;
 use etcd_data::{Database, Error, RevKey, Revision, Tables};
 
@@ -37,8 +37,21 @@ fn tail(database: &Database) -> Vec<TailRecord> {
     records
 }
 
-/// What a scan sees. `next` decides what follows the record that is shown as so many-th of its part.
+/// What a scan sees, by many threads and by the one that asks. `next` decides what follows the record that is shown as so
+/// many-th of its part.
 pub(crate) fn scan(
+    database: &Database,
+    range: RevisionRange,
+    direction: Direction,
+    next: impl Fn(usize) -> Next + Sync,
+) -> Vec<Records> {
+    let by_many = scan_as_it_is(database, range, direction, &next);
+    let by_one = scan_as_it_is(&database.clone().read_by(Readers::Caller), range, direction, &next);
+    assert!(by_one == by_many, "whoever reads, the same is seen");
+    by_many
+}
+
+fn scan_as_it_is(
     database: &Database,
     range: RevisionRange,
     direction: Direction,
@@ -119,34 +132,54 @@ fn enough_goes_on_with_the_next_part() {
     }
 }
 
+/// A database that many threads read, and the same read by the one that asks.
+fn whoever_reads() -> [Database; 2] {
+    let database = large().database();
+    [database.clone(), database.read_by(Readers::Caller)]
+}
+
 #[test]
 fn breaking_ends_the_scan() {
-    let database = large().database();
-    let mut taken = Vec::new();
-    let step = |part: &mut usize, _: Record<'_>| {
-        *part += 1;
-        Ok(Next::Cut)
-    };
-    let take = |part: usize| {
-        taken.push(part);
-        Ok::<_, Error>(if taken.len() == 10 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-    };
-    database.scan(RevisionRange::ALL, Direction::Forwards, step, take).unwrap();
-    assert_eq!(taken, [1; 10]);
+    for database in whoever_reads() {
+        let mut taken = Vec::new();
+        let step = |part: &mut usize, _: Record<'_>| {
+            *part += 1;
+            Ok(Next::Cut)
+        };
+        let take = |part: usize| {
+            taken.push(part);
+            Ok::<_, Error>(if taken.len() == 10 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        };
+        database.scan(RevisionRange::ALL, Direction::Forwards, step, take).unwrap();
+        assert_eq!(taken, [1; 10]);
+    }
 }
 
 #[test]
 fn an_error_of_either_side_ends_the_scan() {
-    let database = large().database();
-    let fail = || Error::NoKeySpace;
-    let step = |_: &mut (), record: Record<'_>| if record.at.main.0 == 3000 { Err(fail()) } else { Ok(Next::More) };
+    for database in whoever_reads() {
+        let fail = || Error::NoKeySpace;
+        let step = |_: &mut (), record: Record<'_>| if record.at.main.0 == 3000 { Err(fail()) } else { Ok(Next::More) };
+        let go_on = |()| Ok::<_, Error>(ControlFlow::Continue(()));
+        assert!(matches!(database.scan(RevisionRange::ALL, Direction::Forwards, step, go_on), Err(Error::NoKeySpace)));
+        let take = |()| Err::<ControlFlow<()>, _>(fail());
+        assert!(matches!(
+            database.scan(RevisionRange::ALL, Direction::Backwards, |_, _| Ok(Next::More), take),
+            Err(Error::NoKeySpace)
+        ));
+    }
+}
+
+#[test]
+fn who_reads_alone_does_so_on_its_own_thread() {
+    let [_, database] = whoever_reads();
+    let here = std::thread::current().id();
+    let step = |_: &mut (), _: Record<'_>| {
+        assert_eq!(std::thread::current().id(), here);
+        Ok(Next::More)
+    };
     let go_on = |()| Ok::<_, Error>(ControlFlow::Continue(()));
-    assert!(matches!(database.scan(RevisionRange::ALL, Direction::Forwards, step, go_on), Err(Error::NoKeySpace)));
-    let take = |()| Err::<ControlFlow<()>, _>(fail());
-    assert!(matches!(
-        database.scan(RevisionRange::ALL, Direction::Backwards, |_, _| Ok(Next::More), take),
-        Err(Error::NoKeySpace)
-    ));
+    database.scan(RevisionRange::ALL, Direction::Forwards, step, go_on).unwrap();
 }
 
 #[test]

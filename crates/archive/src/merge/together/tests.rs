@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use etcd_data::database::Direction;
+use etcd_data::database::{Direction, Readers};
 use etcd_data::{KeyValue, Kind as ErrorKind, LeaseId, RevKey, Revision};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -97,7 +97,7 @@ fn delta(records: &[Pair], key: Option<&ArchiveKey>) -> Vec<u8> {
 
 fn merged(sources: &[(Object, RevisionRange)], key: Option<&ArchiveKey>) -> Result<Vec<u8>, Error> {
     let revisions = RevisionRange { from: sources[0].1.from, to: sources[sources.len() - 1].1.to };
-    written(revisions, key, |writer| put_together(sources, writer, &Key::parse("merged").unwrap()))
+    written(revisions, key, |writer| put_together(sources, Readers::Cores, writer, &Key::parse("merged").unwrap()))
 }
 
 fn open(place: &str, bytes: Vec<u8>, keys: &[ArchiveKey]) -> Object {
