@@ -19,7 +19,7 @@ use store::Key;
 use crate::follow::base::{Askable, Base, BasePlan};
 use crate::follow::beforehand::{Recognised, recognise};
 use crate::follow::live::Live;
-use crate::follow::resume::Resume;
+use crate::follow::resume::{ForeignCluster, Resume};
 use crate::follow::session::anchors::{Answers, ask};
 use crate::follow::session::{SessionError, new_lineage};
 use crate::home::Home;
@@ -35,8 +35,8 @@ pub struct BackupPlan {
     pub holder: String,
     /// How long is waited for another one to finish writing.
     pub patience: Duration,
-    /// Whether a person knows that the cluster takes the place of the one whose archive it is.
-    pub replaces: bool,
+    /// What is done with the archive of another cluster.
+    pub foreign: ForeignCluster,
 }
 
 /// A full that is in the archive.
@@ -63,7 +63,7 @@ impl BackupPlan {
     pub async fn back_up(&self) -> Result<Backup, SessionError> {
         let home = &self.home;
         // Who must not write here keeps nobody else from it.
-        recognise(&self.live, home, self.replaces).await?;
+        recognise(&self.live, home, self.foreign).await?;
         let me = Candidate {
             cluster: home.cluster.clone(),
             holder: self.holder.clone(),
@@ -87,7 +87,7 @@ impl BackupPlan {
 
     async fn take(&self, epoch: Epoch) -> Result<Backup, SessionError> {
         let Self { live, home, .. } = self;
-        let Recognised { sight, member, going_on } = recognise(live, home, self.replaces).await?;
+        let Recognised { sight, member, going_on } = recognise(live, home, self.foreign).await?;
         let now = Timestamp::now();
         let of = |lineage| BasePlan { member, etcd_cluster: sight.cluster, lineage, epoch };
         let whom = Askable { sight: sight.clone(), ..Askable::default() };

@@ -47,6 +47,7 @@ use crate::follow::mending::Mending;
 use crate::follow::merged::Merged;
 use crate::follow::order::Order;
 use crate::follow::progress::{Doing, Progress};
+use crate::follow::resume::ForeignCluster;
 use crate::follow::session::{End, Session, SessionError};
 use crate::follow::spool::Spool;
 use crate::home::Home;
@@ -101,8 +102,8 @@ pub struct Follower {
     pub spool: Arc<Spool>,
     /// When what is sealed.
     pub rhythm: Rhythm,
-    /// Whether a person knows that the cluster takes the place of the one whose archive it is.
-    pub replaces: bool,
+    /// What is done with the archive of another cluster.
+    pub foreign: ForeignCluster,
     /// The right to write.
     pub right: watch::Receiver<Right>,
     /// Whether it is any use here.
@@ -140,14 +141,16 @@ impl Follower {
     pub async fn follow(mut self, mut orders: mpsc::Receiver<Order>, mut stop: Stop) {
         let mut pause = PAUSE;
         // Whoever has followed a cluster until it became another, knows that this one takes its place.
-        let mut replaces = self.replaces;
+        let mut foreign = self.foreign;
         while !stop.is_told() {
             let (epoch, learned) = self.wait_to_write(&mut orders, &mut stop).await;
             let Some(epoch) = epoch else { return };
-            replaces |= learned.replaces;
+            if learned.is_another {
+                foreign = ForeignCluster::Replaces;
+            }
             // What is under way then is in the spool, or done anew.
             let begun = tokio::select! {
-                begun = self.begin(epoch, replaces) => begun,
+                begun = self.begin(epoch, foreign) => begun,
                 () = stop.told() => return,
             };
             let has_begun = begun.is_ok();
@@ -156,7 +159,7 @@ impl Follower {
             }
             let end = match begun {
                 Ok(session) => {
-                    replaces = self.replaces;
+                    foreign = self.foreign;
                     session.run(&self, &mut orders, &mut stop).await
                 }
                 Err(error) => End::Failed(error),
@@ -178,7 +181,9 @@ impl Follower {
                         // What was read may be what is wrong.
                         self.home.forget_what_was_read();
                     }
-                    replaces |= error.shows_another_history();
+                    if error.shows_another_history() {
+                        foreign = ForeignCluster::Replaces;
+                    }
                     self.progress.failed(&error);
                     self.progress.does(error.waits_for());
                     if order::refuse_during(pause, &mut orders, &in_one_line(&error), &mut stop).await.is_break() {
@@ -208,12 +213,12 @@ impl Follower {
     }
 
     /// Begins to write.
-    async fn begin(&self, epoch: Epoch, replaces: bool) -> Result<Session, SessionError> {
+    async fn begin(&self, epoch: Epoch, foreign: ForeignCluster) -> Result<Session, SessionError> {
         // Somebody may have been taken away while this one stood by.
         if let Err(error) = self.home.look_at_key_again(Timestamp::now()).await {
             tracing::warn!(why = in_one_line(&error), "the key is written with as before");
         }
-        Session::begin(self, epoch, replaces).await
+        Session::begin(self, epoch, foreign).await
     }
 
     /// Waits until there is something to write, and where. Nothing if it is time to stop.

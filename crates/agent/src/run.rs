@@ -18,6 +18,7 @@ use crate::follow::mending::Mending;
 use crate::follow::merged::Merged;
 use crate::follow::order::Order;
 use crate::follow::progress::{Progress, Standing};
+use crate::follow::resume::ForeignCluster;
 use crate::follow::spool::{Spool, SpoolError};
 use crate::follow::{Follower, Rhythm};
 use crate::home::Home;
@@ -48,8 +49,8 @@ pub struct Settings {
     pub terms: Terms,
     /// The folder for what is on its way to the store.
     pub spool: PathBuf,
-    /// Whether a person knows that the cluster takes the place of the one whose archive it is.
-    pub replaces: bool,
+    /// What is done with the archive of another cluster.
+    pub foreign: ForeignCluster,
     /// How a restore goes that somebody ordered.
     pub restoring: watch::Receiver<Option<Restoring>>,
     /// The care of the cluster, if any is taken.
@@ -119,7 +120,7 @@ impl Agent {
     /// Begins to follow `live` into the archive at `home`.
     pub fn begin(live: Arc<dyn Live>, home: Home, settings: Settings) -> Result<Self, SpoolError> {
         let Settings { name, serves, rhythm, schedule, others, terms, .. } = settings;
-        let Settings { spool, replaces, restoring, care, prepared, certificates, .. } = settings;
+        let Settings { spool, foreign, restoring, care, prepared, certificates, .. } = settings;
         let spool = Arc::new(Spool::open(&spool)?);
         let (cluster, holder) = (home.cluster.clone(), name.clone());
         let me = Candidate { cluster, holder, serves, instance: Instance(rand::random()) };
@@ -138,7 +139,7 @@ impl Agent {
             home: home_too,
             spool,
             rhythm,
-            replaces,
+            foreign,
             right,
             wanted,
             merged: asked,
@@ -241,7 +242,11 @@ impl Agent {
                     Some(Ok(())) | None => self.followed_no_longer(),
                 },
                 // Whoever is done has been told to stop, or has nothing more to do.
-                Some(Err(error)) = self.beside.join_next() => return Ended::of_panic(error),
+                Some(done) = self.beside.join_next() => {
+                    if let Err(error) = done {
+                        return Ended::of_panic(error);
+                    }
+                }
             }
         }
     }
@@ -292,7 +297,7 @@ mod tests {
             others: Vec::new(),
             terms: Terms::default(),
             spool: folder.join("spool"),
-            replaces: false,
+            foreign: ForeignCluster::Refuse,
             restoring: watch::Sender::default().subscribe(),
             care: None,
             prepared: watch::Sender::default().subscribe(),

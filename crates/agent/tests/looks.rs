@@ -219,10 +219,11 @@ async fn only_the_plan_that_was_shown_is_carried_out() {
     assert_eq!(asked.send(form).await.0, StatusCode::BAD_REQUEST, "a form of another page is no order");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn who_follows_an_etcd_of_others_tells_why_it_restores_nothing_and_what_does() {
     let asked = asked_of(None).await;
-    let (_, plan): (_, Plan) = asked.post("/api/v1/restore/plan", &wish("999")).await;
+    let wish = Wish { at: "999".into(), lineage: None };
+    let (_, plan): (_, Plan) = asked.post("/api/v1/restore/plan", &wish).await;
     let why = plan.why_not_here.unwrap();
     assert!(plan.here.is_none() && why.contains("etcd has to be stopped") && why.contains("--replace"), "{why}");
     assert!(plan.command.starts_with("refloat restore "), "{}", plan.command);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use agent::follow::Rhythm;
 use agent::follow::etcd::Etcd;
+use agent::follow::resume::ForeignCluster;
 use agent::home::{Home, Site};
 use agent::http::published::Snapshots;
 use agent::member::Prepared;
@@ -46,7 +47,7 @@ async fn who_begins_before_its_etcd_tells_that_it_is_not_let_in_and_what_to_do()
         others: Vec::new(),
         terms: Terms::default(),
         spool: folder.path().join("spool"),
-        replaces: false,
+        foreign: ForeignCluster::Refuse,
         restoring: watch::Sender::default().subscribe(),
         care: None,
         prepared: watch::Sender::new(Prepared::NotYet).subscribe(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use agent::follow::beforehand::{Answers, ask, recognise};
 use agent::follow::live::Live;
-use agent::follow::resume::ResumeError;
+use agent::follow::resume::{ForeignCluster, ResumeError};
 use agent::follow::session::SessionError;
 use agent::home::Home;
 use agent::start::directory::is_in_use;
@@ -40,11 +40,11 @@ const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Requires that the archive at `home` is not another cluster's, as far as that shows now. `replaces` says that the cluster
 /// takes the place of the one whose archive it is.
-pub async fn require_own_archive(live: Arc<dyn Live>, home: &Home, replaces: bool) -> Result<(), Failure> {
+pub async fn require_own_archive(live: Arc<dyn Live>, home: &Home, foreign: ForeignCluster) -> Result<(), Failure> {
     if !is_there(home).await {
         return Ok(());
     }
-    match timeout(PATIENCE, recognise(&live, home, replaces)).await {
+    match timeout(PATIENCE, recognise(&live, home, foreign)).await {
         Ok(Err(error)) if error.is_lasting() => Err(session_failure(home.store.place(), &error)),
         // What else is in the way is told by whoever follows, for as long as it is.
         _ => Ok(()),
@@ -52,11 +52,11 @@ pub async fn require_own_archive(live: Arc<dyn Live>, home: &Home, replaces: boo
 }
 
 /// The same of a member whose etcd does not run yet: by what it has left at `place`.
-pub async fn require_archive_of(place: &Place, home: &Home, replaces: bool) -> Result<(), Failure> {
+pub async fn require_archive_of(place: &Place, home: &Home, foreign: ForeignCluster) -> Result<(), Failure> {
     if !is_there(home).await {
         return Ok(());
     }
-    by_what_is_left(place, home, replaces).await.unwrap_or(Ok(()))
+    by_what_is_left(place, home, foreign).await.unwrap_or(Ok(()))
 }
 
 /// The same of one of a cluster, which is at `live`. A member that was left behind, or has nothing, may join it: then it is the
@@ -65,16 +65,16 @@ pub async fn require_archive_of_one(
     place: &Place,
     live: Arc<dyn Live>,
     home: &Home,
-    replaces: bool,
+    foreign: ForeignCluster,
 ) -> Result<(), Failure> {
     if !is_there(home).await {
         return Ok(());
     }
-    let left = by_what_is_left(place, home, replaces).await;
+    let left = by_what_is_left(place, home, foreign).await;
     if let Some(Ok(())) = left {
         return Ok(());
     }
-    let told = timeout(PATIENCE, recognise(&live, home, replaces)).await;
+    let told = timeout(PATIENCE, recognise(&live, home, foreign)).await;
     let told = told.ok().and_then(|told| verdict(home, told.map(Some)));
     told.or(left).unwrap_or(Ok(()))
 }
@@ -92,8 +92,8 @@ async fn is_there(home: &Home) -> bool {
     matches!(timeout(SOON, home.require()).await, Ok(Ok(())))
 }
 
-async fn by_what_is_left(place: &Place, home: &Home, replaces: bool) -> Option<Result<(), Failure>> {
-    verdict(home, timeout(PATIENCE, recognise_left(place, home, replaces)).await.ok()?)
+async fn by_what_is_left(place: &Place, home: &Home, foreign: ForeignCluster) -> Option<Result<(), Failure>> {
+    verdict(home, timeout(PATIENCE, recognise_left(place, home, foreign)).await.ok()?)
 }
 
 /// Whether the archive is the right one, if that was found out. What else is in the way of a member is told by its start.

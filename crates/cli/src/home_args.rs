@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent::follow::resume::ForeignCluster;
 use agent::home::{Home, Site};
 use etcd_data::Kind;
 use jiff::Timestamp;
@@ -33,7 +34,7 @@ pub struct HomeArgs {
     scratch: Option<PathBuf>,
     /// The cluster takes the place of the one whose archive this is, and has nothing in common with it
     #[arg(long)]
-    pub replaces: bool,
+    replaces: bool,
     /// How its store is reached.
     #[command(flatten)]
     pub store: StoreArgs,
@@ -42,6 +43,14 @@ pub struct HomeArgs {
 }
 
 impl HomeArgs {
+    /// What is done with the archive of another cluster.
+    pub fn foreign(&self) -> ForeignCluster {
+        match self.replaces {
+            true => ForeignCluster::Replaces,
+            false => ForeignCluster::Refuse,
+        }
+    }
+
     /// Finds the archive at `site`, which is shown as `place`, or makes it.
     pub async fn find(site: Site, place: &Location) -> Result<Home, Failure> {
         let found = Home::find(site, Timestamp::now()).await;

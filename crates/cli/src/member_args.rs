@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::follow::etcd::Etcd;
+use agent::follow::resume::ForeignCluster;
 use agent::home::Home;
 use agent::http::Guard;
 use agent::http::published::Prepare;
@@ -151,11 +152,16 @@ impl Named {
     }
 
     /// Requires that the archive at `home` is not another cluster's, as far as that shows before its etcd runs.
-    pub async fn require_own_archive(&self, access: &Access, home: &Home, replaces: bool) -> Result<(), Failure> {
+    pub async fn require_own_archive(
+        &self,
+        access: &Access,
+        home: &Home,
+        foreign: ForeignCluster,
+    ) -> Result<(), Failure> {
         let place = Place { cluster: home.cluster.name.clone(), ..self.place.clone() };
         let all = self.own.iter().chain(&self.others).cloned().collect();
         let live = Arc::new(Etcd::at(all, access.clone()));
-        require_archive_of_one(&place, live, home, replaces).await
+        require_archive_of_one(&place, live, home, foreign).await
     }
 
     /// Where what is on its way to the store outlives the agent: on the member's own volume.

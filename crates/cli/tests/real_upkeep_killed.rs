@@ -21,6 +21,7 @@ use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 use agent::follow::Rhythm;
+use agent::follow::resume::ForeignCluster;
 use agent::home::{Home, Site};
 use agent::http::{Forward, Guard, Limits, Tls, serve};
 use agent::run::{Agent, Settings};
@@ -249,7 +250,7 @@ fn follow(told: &str) {
             others: Vec::new(),
             terms: Terms::lasting(Duration::from_secs(2)),
             spool: home.spool(&spools),
-            replaces: false,
+            foreign: ForeignCluster::Refuse,
             restoring: watch::Sender::default().subscribe(),
             care: None,
             prepared: watch::Sender::default().subscribe(),
@@ -257,9 +258,9 @@ fn follow(told: &str) {
         };
         let mut agent = Agent::begin(Arc::new(live), home, settings).unwrap();
         let routes = routes(&agent, Arc::new(NoMember), None, Forward::new(None, None).unwrap());
-        let stopped = stop_signal().unwrap();
+        let (guard, stopped) = (Guard::default(), stop_signal().unwrap());
         tokio::select! {
-            served = serve(listener, None::<Tls>, &Guard::default(), Limits::default(), routes, stopped) => served.unwrap(),
+            served = serve(listener, None::<Tls>, &guard, Limits::default(), routes, stopped) => served.unwrap(),
             ended = agent.ended() => panic!("{ended:?}"),
         }
         agent.stop().await.unwrap();
@@ -271,7 +272,7 @@ fn an_agent_that_is_killed_while_it_merges_and_prunes_loses_nothing() {
     if let Ok(told) = env::var(FOLLOWING) {
         return follow(&told);
     }
-    let seed = std::env::var("SEED").map_or_else(|_| rand::random(), |seed| seed.parse().unwrap());
+    let seed = env::var("SEED").map_or_else(|_| rand::random(), |seed| seed.parse().unwrap());
     println!("SEED={seed}");
     let mut random = StdRng::seed_from_u64(seed);
     let folder = tempfile::tempdir().unwrap();

@@ -13,7 +13,7 @@ use super::finding::{Check, Finding};
 use crate::follow::choose::choose;
 use crate::follow::etcd::Etcd;
 use crate::follow::live::{Live, Trouble};
-use crate::follow::resume::{Resume, ResumeError, resume};
+use crate::follow::resume::{ForeignCluster, Resume, ResumeError, resume};
 use crate::home::{Home, Site};
 
 /// Changes that are older should be in the archive, whatever the rhythm.
@@ -34,7 +34,7 @@ pub(super) async fn examine(place: &Site, etcd: &Cluster, end: (ArchiveCluster, 
         let member = choose(&sight, None, None).map_err(away)?;
         let reached = live.current(member).await?;
         let home = Home::at(place.clone(), cluster);
-        Ok((reached, resume(&live, member, &sight, &home, Some(*tip), false).await))
+        Ok((reached, resume(&live, member, &sight, &home, Some(*tip), ForeignCluster::Refuse).await))
     };
     match found.await {
         Err::<_, ResumeError>(error) => vec![check.unknown(in_one_line(&error))],

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use crate::follow::choose::choose;
 use crate::follow::live::{Live, Sight};
-use crate::follow::resume::{Resume, resume};
+use crate::follow::resume::{ForeignCluster, Resume, resume};
 use crate::follow::session::SessionError;
 use crate::home::Home;
 
@@ -74,12 +74,11 @@ pub struct Recognised {
     pub going_on: Resume,
 }
 
-/// Finds out whether the archive at `home` is the cluster's. `replaces` says that the cluster takes the place of the one
-/// whose archive it is.
-pub async fn recognise(live: &Arc<dyn Live>, home: &Home, replaces: bool) -> Result<Recognised, SessionError> {
+/// Finds out whether the archive at `home` is the cluster's, or is to be.
+pub async fn recognise(live: &Arc<dyn Live>, home: &Home, foreign: ForeignCluster) -> Result<Recognised, SessionError> {
     let sight = live.look().await?;
     let member = choose(&sight, None, None)?;
     let tip = home.with(|archive, home| archive.tip(&home.scratch)).await?;
-    let going_on = resume(&**live, member, &sight, home, tip, replaces).await?;
+    let going_on = resume(&**live, member, &sight, home, tip, foreign).await?;
     Ok(Recognised { sight, member, going_on })
 }

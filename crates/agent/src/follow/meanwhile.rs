@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::live::Trouble;
+use super::resume::ForeignCluster;
 use super::session::{End, Session, SessionError};
 use super::{Follower, LONGEST_LOOK, PAUSE};
 use crate::pen::Right;
@@ -21,7 +22,7 @@ use crate::stop::{Stop, Stopper};
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Learned {
     /// The cluster that was captured has become another, or gone back.
-    pub(super) replaces: bool,
+    pub(super) is_another: bool,
 }
 
 impl Follower {
@@ -32,7 +33,7 @@ impl Follower {
             home: self.home.clone(),
             spool: self.spool.clone(),
             rhythm: self.rhythm,
-            replaces: false,
+            foreign: ForeignCluster::Refuse,
             right: self.right.clone(),
             wanted: self.wanted.clone(),
             merged: self.merged.clone(),
@@ -71,7 +72,7 @@ impl Follower {
                     pause = PAUSE;
                     match self.watch_until(session, end.header.epoch, &mut stop).await {
                         End::Failed(error) => {
-                            learned.replaces |= error.shows_another_history();
+                            learned.is_another |= error.shows_another_history();
                             error
                         }
                         End::Stopped | End::Overtaken => return learned,

@@ -94,9 +94,18 @@ pub enum Shared {
     Unknown,
 }
 
-/// What follows from what was found. `replaces` says that a person knows that the cluster takes the place of the one whose
-/// archive it is.
-pub fn decide(found: &Found, tip: Tip, replaces: bool) -> Result<Resume, ResumeError> {
+/// What is done with the archive of a cluster with which this one has nothing in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ForeignCluster {
+    /// It is left alone: somebody may have given one archive to two clusters.
+    #[default]
+    Refuse,
+    /// A person knows, or it was seen, that this cluster takes the place of that one: a new lineage begins.
+    Replaces,
+}
+
+/// What follows from what was found.
+pub fn decide(found: &Found, tip: Tip, foreign: ForeignCluster) -> Result<Resume, ResumeError> {
     let Found { tip: end, live, same_id, shared } = *found;
     let lineage = tip.lineage.clone();
     let parent = |revision| Some(Parent { lineage, revision });
@@ -121,7 +130,7 @@ pub fn decide(found: &Found, tip: Tip, replaces: bool) -> Result<Resume, ResumeE
         (Shared::Unknown, Some(true)) if live >= end => {
             replaced(None, &format!("what came after revision {end} has been compacted away before it was seen"))
         }
-        (Shared::Unknown | Shared::Nothing, _) if replaces => {
+        (Shared::Unknown | Shared::Nothing, _) if foreign == ForeignCluster::Replaces => {
             replaced(None, &format!("the cluster was replaced; it is at revision {live}, and was at {end}"))
         }
         (Shared::Unknown, Some(true)) => {
@@ -138,10 +147,10 @@ pub async fn resume(
     sight: &Sight,
     home: &Home,
     tip: Option<Tip>,
-    replaces: bool,
+    foreign: ForeignCluster,
 ) -> Result<Resume, ResumeError> {
     let Some(tip) = tip else { return Ok(Resume::NewLineage { parent: None, why: "the first".into() }) };
-    go_on(&Running { live, member }, Some(sight.cluster), home, tip, replaces).await
+    go_on(&Running { live, member }, Some(sight.cluster), home, tip, foreign).await
 }
 
 /// The same with the cluster that `witness` tells of. etcd calls it `cluster`, if that shows.
@@ -150,14 +159,14 @@ pub(crate) async fn go_on(
     cluster: Option<u64>,
     home: &Home,
     tip: Tip,
-    replaces: bool,
+    foreign: ForeignCluster,
 ) -> Result<Resume, ResumeError> {
     let reached = witness.current().await?;
     let told = tip.closing.etcd_cluster.as_ref();
     let same_id = told.zip(cluster).map(|(told, cluster)| *told == format!("{cluster:x}"));
     let compare = Compare { witness, home, tip: &tip };
     let shared = compare.shared(reached.min(tip.revision)).await?;
-    decide(&Found { tip: tip.revision, live: reached, same_id, shared }, tip, replaces)
+    decide(&Found { tip: tip.revision, live: reached, same_id, shared }, tip, foreign)
 }
 
 #[cfg(test)]
@@ -179,35 +188,36 @@ mod tests {
             changes: vec![],
         };
         let up_to = |at| Shared::UpTo(Revision(at));
+        use ForeignCluster::{Refuse, Replaces};
         let table = [
-            (120, Some(true), up_to(100), false, "go on"),
-            (100, None, up_to(100), false, "go on"),
-            (120, Some(false), up_to(100), false, "new lineage from 100"),
-            (120, Some(true), up_to(80), false, "new lineage from 80"),
-            (90, Some(true), up_to(90), false, "new lineage from 90"),
-            (90, Some(false), up_to(90), false, "new lineage from 90"),
-            (900, Some(false), Shared::AtLeast(Revision(70)), false, "new lineage from 70"),
-            (900, None, Shared::AtLeast(Revision(70)), false, "new lineage from 70"),
-            (900, Some(true), Shared::AtLeast(Revision(70)), false, "new lineage from 70"),
-            (90, Some(true), Shared::AtLeast(Revision(70)), false, "new lineage from 70"),
-            (900, Some(true), Shared::Unknown, false, "new lineage"),
-            (90, Some(true), Shared::Unknown, false, "new lineage"),
-            (900, Some(false), Shared::Unknown, false, "stranger"),
-            (900, None, Shared::Unknown, false, "stranger"),
-            (900, Some(false), Shared::Unknown, true, "new lineage"),
-            (900, Some(true), Shared::Nothing, false, "stranger"),
-            (900, Some(true), Shared::Nothing, true, "new lineage"),
+            (120, Some(true), up_to(100), Refuse, "go on"),
+            (100, None, up_to(100), Refuse, "go on"),
+            (120, Some(false), up_to(100), Refuse, "new lineage from 100"),
+            (120, Some(true), up_to(80), Refuse, "new lineage from 80"),
+            (90, Some(true), up_to(90), Refuse, "new lineage from 90"),
+            (90, Some(false), up_to(90), Refuse, "new lineage from 90"),
+            (900, Some(false), Shared::AtLeast(Revision(70)), Refuse, "new lineage from 70"),
+            (900, None, Shared::AtLeast(Revision(70)), Refuse, "new lineage from 70"),
+            (900, Some(true), Shared::AtLeast(Revision(70)), Refuse, "new lineage from 70"),
+            (90, Some(true), Shared::AtLeast(Revision(70)), Refuse, "new lineage from 70"),
+            (900, Some(true), Shared::Unknown, Refuse, "new lineage"),
+            (90, Some(true), Shared::Unknown, Refuse, "new lineage"),
+            (900, Some(false), Shared::Unknown, Refuse, "stranger"),
+            (900, None, Shared::Unknown, Refuse, "stranger"),
+            (900, Some(false), Shared::Unknown, Replaces, "new lineage"),
+            (900, Some(true), Shared::Nothing, Refuse, "stranger"),
+            (900, Some(true), Shared::Nothing, Replaces, "new lineage"),
         ];
-        for (live, same_id, shared, replaces, expected) in table {
+        for (live, same_id, shared, foreign, expected) in table {
             let found = Found { tip: Revision(100), live: Revision(live), same_id, shared };
-            let told = match decide(&found, tip(), replaces) {
+            let told = match decide(&found, tip(), foreign) {
                 Ok(Resume::GoOn(_)) => "go on".to_owned(),
                 Ok(Resume::NewLineage { parent: Some(parent), .. }) => format!("new lineage from {}", parent.revision),
                 Ok(Resume::NewLineage { parent: None, .. }) => "new lineage".into(),
                 Err(ResumeError::Stranger { .. }) => "stranger".into(),
                 Err(error) => error.to_string(),
             };
-            assert_eq!(told, expected, "{found:?} {replaces}");
+            assert_eq!(told, expected, "{found:?} {foreign:?}");
         }
     }
 }

@@ -29,7 +29,7 @@ use crate::follow::line::{Break, Line};
 use crate::follow::live::{Auth, Live, Sight, Trouble};
 use crate::follow::order::{self, Order};
 use crate::follow::progress::{Doing, Mark};
-use crate::follow::resume::{Resume, ResumeError, resume, tells};
+use crate::follow::resume::{ForeignCluster, Resume, ResumeError, resume, tells};
 use crate::follow::segment::Segment;
 use crate::follow::told::Told;
 use crate::follow::{Follower, LONGEST_FULL_PAUSE, LONGEST_PAUSE};
@@ -153,9 +153,8 @@ pub struct Session {
 const LAST_DELIVERY: Duration = Duration::from_secs(10);
 
 impl Session {
-    /// Stands where the archive ends, or begins anew with a full. `replaces` says that the cluster takes the place of the
-    /// one whose archive it is.
-    pub async fn begin(follower: &Follower, epoch: Epoch, replaces: bool) -> Result<Self, SessionError> {
+    /// Stands where the archive ends, or begins anew with a full.
+    pub async fn begin(follower: &Follower, epoch: Epoch, foreign: ForeignCluster) -> Result<Self, SessionError> {
         let Follower { live, home, progress, .. } = follower;
         progress.does(Doing::Starting);
         follower.spool.settle().await;
@@ -179,7 +178,7 @@ impl Session {
         let sight = follower.look().await?;
         let member = choose(&sight, None, None)?;
         let now = Timestamp::now();
-        let (parent, why) = match resume(&**live, member, &sight, &looking, tip, replaces).await? {
+        let (parent, why) = match resume(&**live, member, &sight, &looking, tip, foreign).await? {
             Resume::GoOn(tip) => {
                 let sealed = Mark { revision: tip.revision, seen: tip.seen };
                 return Self::go_on(follower, epoch, *tip, sealed, &sight, member).await;
@@ -208,7 +207,7 @@ impl Session {
         let tip = left_over::tip(follower).await?;
         let sight = follower.look().await.ok()?;
         let (member, looking) = (choose(&sight, None, None).ok()?, home.recalling());
-        match resume(&**live, member, &sight, &looking, Some(tip), false).await.ok()? {
+        match resume(&**live, member, &sight, &looking, Some(tip), ForeignCluster::Refuse).await.ok()? {
             Resume::GoOn(tip) => Self::go_on(follower, epoch, *tip, sealed, &sight, member).await.ok(),
             Resume::NewLineage { .. } => None,
         }

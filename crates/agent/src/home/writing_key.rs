@@ -18,6 +18,7 @@ use crate::stop::Stop;
 
 /// What new objects are encrypted with.
 #[derive(Debug, Clone, Default)]
+#[allow(clippy::large_enum_variant, reason = "there is one to an archive")]
 pub(super) enum Known {
     /// That has not been found out, so nothing is written.
     #[default]

@@ -4,7 +4,7 @@ use super::directory::{self, Depth};
 use super::place::Place;
 use super::seen::{Damage, Directory, Volume};
 use super::volume;
-use crate::follow::resume::{AtRest, Resume, go_on};
+use crate::follow::resume::{AtRest, ForeignCluster, Resume, go_on};
 use crate::follow::session::SessionError;
 use crate::home::{Home, blocking};
 
@@ -17,12 +17,16 @@ struct Left {
 
 /// Finds out how the archive at `home` goes on with what is in the data directory of `place`. `replaces` says that it takes the
 /// place of what the archive is of. Nothing if nothing is there, or it cannot be read: then it is the start that tells.
-pub async fn recognise_left(place: &Place, home: &Home, replaces: bool) -> Result<Option<Resume>, SessionError> {
+pub async fn recognise_left(
+    place: &Place,
+    home: &Home,
+    foreign: ForeignCluster,
+) -> Result<Option<Resume>, SessionError> {
     let tip = home.with(|archive, home| archive.tip(&home.scratch)).await?;
     let Some(tip) = tip else { return Ok(Some(Resume::NewLineage { parent: None, why: "the first".into() })) };
     let place = place.clone();
     let Some(Left { data, cluster }) = blocking(move || left_in(&place)).await else { return Ok(None) };
-    Ok(Some(go_on(&data, cluster, home, tip, replaces).await?))
+    Ok(Some(go_on(&data, cluster, home, tip, foreign).await?))
 }
 
 fn left_in(place: &Place) -> Option<Left> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use agent::backup::BackupPlan;
-use agent::follow::resume::ResumeError;
+use agent::follow::resume::{ForeignCluster, ResumeError};
 use agent::follow::session::SessionError;
 use etcd_data::Revision;
 use store::Key;
@@ -58,7 +58,7 @@ fn a_backup_of_another_cluster_leaves_the_right_to_write_as_it_is() {
             home: world.home().await,
             holder: "a backup".into(),
             patience: SOON,
-            replaces: false,
+            foreign: ForeignCluster::Refuse,
         };
         let refused = plan.back_up().await.unwrap_err();
         assert!(matches!(refused, SessionError::Resume(ResumeError::Stranger { .. })), "{refused}");

@@ -11,6 +11,7 @@ use agent::follow::mending::Mending;
 use agent::follow::merged::Merged;
 use agent::follow::order::Order;
 use agent::follow::progress::Progress;
+use agent::follow::resume::ForeignCluster;
 use agent::follow::spool::Spool;
 use agent::follow::{Follower, Rhythm};
 use agent::home::{Home, Site};
@@ -174,7 +175,7 @@ impl World {
             spool: Arc::new(spool),
             rhythm: RHYTHM,
             // Nobody is there to tell it that the cluster was restored meanwhile.
-            replaces: false,
+            foreign: ForeignCluster::Refuse,
             right: pen.right(),
             wanted,
             merged: merged.clone(),

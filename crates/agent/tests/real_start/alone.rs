@@ -229,7 +229,7 @@ fn what_is_sealed_on_this_machine_goes_to_the_store_before_anything_is_restored(
     let archived = world.archive(&etcd);
     etcd.stop();
     fs::remove_dir_all(world.data_dir(0)).unwrap();
-    let (fill, filled) = watch::channel(Fill { objects: 2, bytes: 4000 });
+    let (fill, filled) = watch::channel(Fill { objects: 2, bytes: 4000, ..Fill::default() });
     let (right, held) = watch::channel(Right::LeftToOthers);
     let mut setup = world.setup(0);
     let (needed, standing) = (watch::Sender::default(), watch::Sender::default().subscribe());

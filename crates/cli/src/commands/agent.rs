@@ -146,8 +146,8 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
         let others = args.also.others(&args.archive, &args.home.store, &home, schedule.as_ref())?;
         let live = Arc::new(Etcd::at(args.etcd.endpoints.clone(), access.clone()));
         match &member {
-            None => require_own_archive(Arc::clone(&live) as _, &home, args.home.replaces).await?,
-            Some(named) => named.require_own_archive(&access, &home, args.home.replaces).await?,
+            None => require_own_archive(Arc::clone(&live) as _, &home, args.home.foreign()).await?,
+            Some(named) => named.require_own_archive(&access, &home, args.home.foreign()).await?,
         }
         let (prepared, how) = watch::channel(Prepared::default());
         let shown = access.tls.iter().filter_map(|tls| tls.certificate.clone());
@@ -159,7 +159,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
             others,
             terms: args.follow.terms(),
             spool: home.spool(&spools),
-            replaces: args.home.replaces,
+            foreign: args.home.foreign(),
             restoring: watch::Sender::default().subscribe(),
             care: Some(args.care.care(args.etcd.endpoints.clone(), access.clone(), peer_urls)),
             prepared: how,

@@ -80,8 +80,8 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
         let home = HomeArgs::find(site, &args.archive).await?;
         let (place, cluster) = (home.store.place().to_owned(), home.cluster.name.clone());
         let left_out = home.left_out();
-        let replaces = args.home.replaces;
-        let plan = BackupPlan { live, home, holder: holder("backup"), patience: args.wait, replaces };
+        let foreign = args.home.foreign();
+        let plan = BackupPlan { live, home, holder: holder("backup"), patience: args.wait, foreign };
         let backup = plan.back_up().await.map_err(|error| session_failure(&place, &error))?;
         Ok::<_, Failure>((place, cluster, left_out, backup))
     })?;

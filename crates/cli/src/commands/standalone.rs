@@ -120,8 +120,8 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
         // It begins before etcd does: what an earlier run sealed last may have to be delivered first.
         let live = Arc::new(Etcd::at(endpoints.clone(), access.clone()));
         match runs_etcd {
-            true => require_archive_of(&args.place(&dir, &home), &home, args.home.replaces).await?,
-            false => require_own_archive(Arc::clone(&live) as _, &home, args.home.replaces).await?,
+            true => require_archive_of(&args.place(&dir, &home), &home, args.home.foreign()).await?,
+            false => require_own_archive(Arc::clone(&live) as _, &home, args.home.foreign()).await?,
         }
         let (restoring, told) = watch::channel(None);
         let shown = access.tls.iter().filter_map(|tls| tls.certificate.clone());
@@ -134,7 +134,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
             others,
             terms: args.follow.terms(),
             spool: home.spool(&spools),
-            replaces: args.home.replaces,
+            foreign: args.home.foreign(),
             restoring: told,
             certificates: shown.into_iter().chain(args.tls.certificate()).collect(),
             care: Some(args.care.care(endpoints, access, BTreeMap::new())),
