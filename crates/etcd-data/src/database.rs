@@ -123,7 +123,7 @@ impl Database {
 
     /// A database without a record, and with `tables`.
     pub fn empty(tables: Tables) -> Self {
-        Self { layers: Vec::new(), begun: 0, tables }
+        Self { layers: Vec::new(), begun: 0, tables, readers: Readers::default() }
     }
 
     /// This database without what comes after `last`. What it began with stays its file.
