@@ -191,7 +191,7 @@ mod tests {
     async fn a_store_that_is_cut_off_is_told_once() {
         use testkit::{Faults, FaultyStore};
 
-        let store = FaultyStore::new(std::sync::Arc::new(Memory::new()), Faults::NONE, 1);
+        let store = FaultyStore::new(Arc::new(Memory::new()), Faults::NONE, 1);
         store.cut_off(true);
         let findings = examine(&store, Duration::from_secs(60)).await;
         assert_eq!(short(&findings), [format!("reach[{}] broken", store.place())], "{findings:?}");

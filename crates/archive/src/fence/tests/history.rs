@@ -75,7 +75,7 @@ enum Doing {
     /// It waits for the answer to a claim, or to an object, until it gives up.
     Claiming {
         claim: Claim,
-        answer: Option<Result<Tag, StoreError>>,
+        answer: Option<PutOutcome>,
         until: Duration,
     },
     Writing {
@@ -185,7 +185,7 @@ impl World {
                         && *awaited == claim
                         && !is_lost
                     {
-                        *answer = Some(done);
+                        *answer = Some(done.map_or(PutOutcome::Unclear, PutOutcome::Done));
                     }
                 }
                 Request::Object(epoch, name) => {
@@ -225,12 +225,12 @@ impl World {
                 fence.saw(now, found);
             }
             Doing::Claiming { claim, answer, until } => match answer {
-                Some(Ok(tag)) => {
+                Some(PutOutcome::Done(tag)) => {
                     let counts = Claims::new(&self.store, FOLDER).unwrap().confirm(&tag).await;
                     let outcome = counts.map_or(PutOutcome::Unclear, |()| PutOutcome::Done(tag));
                     self.writers[index].fence.put(&claim, outcome, now);
                 }
-                Some(Err(_)) => self.writers[index].fence.put(&claim, PutOutcome::Unclear, now),
+                Some(unclear) => self.writers[index].fence.put(&claim, unclear, now),
                 None if self.time >= until => self.writers[index].fence.put(&claim, PutOutcome::Unclear, now),
                 None => self.writers[index].doing = Doing::Claiming { claim, answer, until },
             },
