@@ -245,6 +245,7 @@ mod tests {
     use store::{Memory, Put};
 
     use super::*;
+    use crate::budget::Budget;
 
     #[test]
     fn what_cannot_be_kept_is_no_fault_of_the_store() {
@@ -252,7 +253,8 @@ mod tests {
         let (store, key) = (Arc::new(Memory::new()), Key::parse("full").unwrap());
         runtime.block_on(store.put(&key, "some bytes".into(), &Put::default())).unwrap();
         let spooled = |size_bytes| {
-            Arc::new(Spooled::new(Remote::new(store.clone(), runtime.handle().clone(), key.clone(), size_bytes)))
+            let remote = Remote::new(store.clone(), runtime.handle().clone(), key.clone(), size_bytes);
+            Arc::new(Spooled::new(remote, Budget::ALL.coming))
         };
         let full = File::options().write(true).open("/dev/full").unwrap();
         let object = spooled(10);

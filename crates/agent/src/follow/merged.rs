@@ -66,12 +66,12 @@ impl Merged {
 
     /// Whether nobody has looked yet for one that was merged before the agent began.
     pub fn is_unknown(&self) -> bool {
-        *self.0.borrow() == Stage::Unknown
+        *self.stage.borrow() == Stage::Unknown
     }
 
     /// Tells what was found of that time: a full that members are yet to be asked about, if there is one.
     pub fn left_over(&self, full: Option<MergedFull>) {
-        self.0.send_if_modified(|stage| {
+        self.stage.send_if_modified(|stage| {
             let is_first = *stage == Stage::Unknown;
             if is_first {
                 *stage = full.map_or(Stage::Settled, Stage::Wanted);

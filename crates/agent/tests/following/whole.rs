@@ -36,7 +36,7 @@ impl World {
             others,
             terms: Terms::lasting(TERM),
             spool,
-            replaces: false,
+            foreign: agent::follow::resume::ForeignCluster::Refuse,
             restoring: watch::Sender::new(None).subscribe(),
             care: None,
             prepared: watch::Sender::new(Prepared::default()).subscribe(),
