@@ -3,8 +3,8 @@
 //! Nothing is lost here either: the restored directory is kept under a name of its own.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use crate::restore::destination::{Unit, exists, free_name, require_stopped, resolve};
 use crate::restore::disk::{Disk, RealDisk};
@@ -56,14 +56,11 @@ impl UndoPlan {
         Err(nothing())
     }
 
-    /// What an undo that died was about, as far as it came: what it worked in is still there then.
+    /// What an undo that died was about, as far as it came.
     fn begun(data_dir: &Path, stamp: &str) -> Result<Option<Self>, RestoreError> {
         for unit in [Unit::DataDir, Unit::Member] {
             let target = unit.of(data_dir);
-            if !exists(&folder_for(&target))? {
-                continue;
-            }
-            let siblings = siblings(&target)?;
+            let siblings = siblings(&target);
             let stamp = stamp.to_owned();
             // The two have exchanged their names, and what was put away has its last one not yet.
             let exchanged =
@@ -79,10 +76,11 @@ impl UndoPlan {
                 continue;
             };
             let Some(comes_back) = record.kept.as_ref().map(|kept| target.with_file_name(kept)) else { continue };
-            // It may be back in its place already. What was restored since was not undone by that.
+            // It may be back in its place already, and only what it was done in left. What was restored since was not undone by
+            // that.
             let is_back = || -> Result<bool, RestoreError> {
                 let is_later = record_of(unit, &target).is_none_or(|now| now.stamp < record.stamp);
-                Ok(exists(&target)? && !exists(&comes_back)? && is_later && is_empty(&folder_for(&target)))
+                Ok(exists(&target)? && !exists(&comes_back)? && is_later && holds_its_lock_alone(&folder_for(&target)))
             };
             if (!exists(&target)? && exists(&comes_back)?) || is_back()? {
                 let restored_revision = record.revision;
@@ -107,18 +105,15 @@ fn is_called(path: &Path, prefix: &Path) -> bool {
 }
 
 /// What is beside `target`, in the order of their names.
-fn siblings(target: &Path) -> Result<Vec<PathBuf>, RestoreError> {
-    let Some(parent) = target.parent() else { return Ok(Vec::new()) };
-    let io_error = |source| RestoreError::Io { action: "listing", path: parent.into(), source };
-    let entries = fs::read_dir(parent).map_err(io_error)?;
-    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>().map_err(io_error)?;
-    paths.retain(|path| path != target);
+fn siblings(target: &Path) -> Vec<PathBuf> {
+    let Some(Ok(entries)) = target.parent().map(fs::read_dir) else { return Vec::new() };
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(|path| path != target).collect();
     paths.sort_unstable();
-    Ok(paths)
+    paths
 }
 
-/// Whether the staging folder `folder` holds nothing but its lock: a restore that dies leaves more.
-fn is_empty(folder: &Path) -> bool {
+/// Whether there is the staging folder `folder`, and nothing in it but its lock: a restore that dies leaves more.
+fn holds_its_lock_alone(folder: &Path) -> bool {
     fs::read_dir(folder).is_ok_and(|entries| entries.count() <= 1)
 }
 
@@ -141,7 +136,10 @@ pub(crate) fn undo_on(disk: &dyn Disk, data_dir: &Path, stamp: &str) -> Result<U
         settle(disk, &staging, None, plan.unit, &plan.target)?;
         Err(error)
     });
-    staging.close();
+    // Where it failed, the folder tells the next one that there is something to go on with.
+    if result.is_ok() {
+        staging.close();
+    }
     result.map(|()| plan)
 }
 
