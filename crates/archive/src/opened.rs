@@ -73,7 +73,7 @@ impl Archive {
     /// folder `scratch`. Deltas that nothing chains have to follow on what comes before them: they are read for that, and
     /// again by whoever reads the point, and fetched once.
     pub fn open_whole(&self, agreed: &Agreed, scratch: &Path) -> Result<OpenPoint, Error> {
-        let point = self.opened(agreed, |object| Ok(object.chunks().collect()))?;
+        let point = self.opened(agreed, None)?;
         let far = agreed.plan.objects().filter_map(|entry| agreed.objects.get(&entry.key)?.far());
         let spool = Spool::begin(far.collect(), scratch);
         let spool = spool.map_err(|source| Error::Scratch { folder: scratch.into(), source })?;
@@ -83,22 +83,18 @@ impl Archive {
 
     /// The point that `agreed` leads to, for somebody who reads little of it: nothing is brought here beforehand.
     pub fn open_in_place(&self, agreed: &Agreed) -> Result<OpenPoint, Error> {
-        self.opened(agreed, |object| Ok(object.chunks().collect()))
+        self.opened(agreed, None)
     }
 
     /// The point that `agreed` leads to, for somebody who only wants the keys `wanted`: what has none of them is not
     /// read, and of other keys the database says nothing. Whether deltas that nothing chains follow on each other is not
     /// looked at: [`Archive::open_point_for`] does that.
     pub fn open_for(&self, agreed: &Agreed, wanted: Wanted<'_>) -> Result<OpenPoint, Error> {
-        self.opened(agreed, |object| Ok(object.chunks_with(wanted)?.collect()))
+        self.opened(agreed, Some(wanted))
     }
 
-    fn opened(
-        &self,
-        agreed: &Agreed,
-        chunks: impl Fn(&Object) -> Result<Chunks, ObjectError>,
-    ) -> Result<OpenPoint, Error> {
-        let point = open(agreed, chunks)?;
+    fn opened(&self, agreed: &Agreed, wanted: Option<Wanted<'_>>) -> Result<OpenPoint, Error> {
+        let point = open(agreed, wanted)?;
         Ok(OpenPoint { database: point.database.read_by(self.budget.readers), ..point })
     }
 }
@@ -106,9 +102,15 @@ impl Archive {
 /// Chunks, with the revisions that each has.
 type Chunks = Vec<(RevisionRange, Arc<dyn Records>)>;
 
-/// Puts the layers of a point one on the other. `chunks` says which of an object's are of interest.
-fn open(agreed: &Agreed, chunks: impl Fn(&Object) -> Result<Chunks, ObjectError>) -> Result<OpenPoint, Error> {
+/// Puts the layers of a point one on the other: all of what its objects have, or what may have the keys `wanted`.
+fn open(agreed: &Agreed, wanted: Option<Wanted<'_>>) -> Result<OpenPoint, Error> {
     let plan = &agreed.plan;
+    let chunks = |object: &Object| -> Result<Chunks, ObjectError> {
+        match wanted {
+            None => Ok(object.chunks().collect()),
+            Some(wanted) => Ok(object.chunks_with(wanted)?.collect()),
+        }
+    };
     let damaged = |key: &Key| {
         let key = key.clone();
         move |source| Error::Object { key, source }
@@ -124,7 +126,8 @@ fn open(agreed: &Agreed, chunks: impl Fn(&Object) -> Result<Chunks, ObjectError>
             for (range, records) in chunks(object).map_err(damaged(&plan.base.key))? {
                 database = database.followed_by(range, records);
             }
-            database.begun()
+            // Of what is left out nobody can tell whether it is there.
+            if wanted.is_none() { database.begun() } else { database }
         }
         Some(Opened::Events { .. }) | None => Database::empty(Tables::default()),
     };

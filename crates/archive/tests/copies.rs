@@ -7,6 +7,7 @@ mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use archive::archive::{Archive, Which};
 use archive::copy::{Copying, Outcome};
@@ -20,15 +21,16 @@ use archive::proof::Level;
 use archive::sealing::NoKeys;
 use archive::sending::SendError;
 use archive::{Epoch, Error, Layout};
+use async_trait::async_trait;
 use bytes::Bytes;
 use etcd_data::Revision;
 use jiff::{SignedDuration, Timestamp};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use store::download::list_all;
-use store::{Abilities, Folder, Key, Listing, Memory, Put, Retention, Store};
+use store::{Abilities, Fault, Folder, Key, Listing, Memory, Put, Retention, Store, StoreError, Tag};
 use testkit::fixtures;
-use testkit::{Faults, FaultyStore};
+use testkit::{Faults, FaultyStore, Forward, Forwarding};
 
 use world::{World, moment};
 
@@ -254,28 +256,58 @@ fn a_copy_is_told_the_last_writer_that_there_was_and_forgets_no_later_one() {
     assert_eq!(last_at(&target), of_its_own);
 }
 
+/// A store that may let nobody tell it of writers.
+#[derive(Debug)]
+struct Deaf {
+    inner: Memory,
+    is_deaf: AtomicBool,
+}
+
+#[async_trait]
+impl Forward for Deaf {
+    fn inner(&self) -> &dyn Store {
+        &self.inner
+    }
+
+    async fn put(&self, key: &Key, bytes: Bytes, put: &Put) -> Result<Tag, StoreError> {
+        if self.is_deaf.load(Ordering::Relaxed) && key.as_str().starts_with("prod/writer") {
+            return Err(Fault::Forbidden("not of writers".into()).at("writing", self.inner.place(), Some(key)));
+        }
+        self.inner.put(key, bytes, put).await
+    }
+}
+
 #[test]
 fn a_copy_that_could_not_be_told_the_last_writer_is_told_by_the_next_one() {
     let world = world(10, false);
-    let target: Arc<dyn Store> = Arc::new(Memory::new());
-    let claim = Key::parse("prod/writer.json").unwrap();
+    let deaf = Arc::new(Forwarding(Deaf { inner: Memory::new(), is_deaf: AtomicBool::new(false) }));
+    let target: Arc<dyn Store> = deaf.clone();
     world.hand_out(&world.store, 2);
     copy(&world.open(), &target).unwrap();
-    let hold = |legal_hold| {
-        let retention = Retention { until: None, legal_hold };
-        world.runtime.block_on(target.retain(&claim, retention)).unwrap();
-    };
-    hold(true);
+    deaf.0.is_deaf.store(true, Ordering::Relaxed);
     world.hand_out(&world.store, 5);
     world.write(0, 80, None);
     let copying = copy(&world.open(), &target).unwrap();
     assert_eq!(counts(&copying).0, 1);
     assert!(matches!(&copying.unrecorded, Some(Error::Store(_))), "{copying:?}");
-    hold(false);
+    deaf.0.is_deaf.store(false, Ordering::Relaxed);
     let copying = copy(&world.open(), &target).unwrap();
     assert!(counts(&copying).0 == 0 && copying.unrecorded.is_none(), "{copying:?}");
-    let bytes = world.runtime.block_on(target.get(&claim, 0..1 << 16)).unwrap();
-    assert_eq!(Claim::parse(&bytes).unwrap().epoch, Epoch(5));
+    assert_eq!(world.open_at(&target).claim().unwrap().unwrap().epoch, Epoch(5));
+}
+
+#[test]
+fn a_copy_that_keeps_what_it_was_told_of_writers_is_told_of_the_next_beside_it() {
+    let world = world(11, false);
+    let target: Arc<dyn Store> = Arc::new(Memory::new());
+    let claim = Key::parse("prod/writer.json").unwrap();
+    world.hand_out(&world.store, 2);
+    copy(&world.open(), &target).unwrap();
+    let kept = Retention { until: None, legal_hold: true };
+    world.runtime.block_on(target.retain(&claim, kept)).unwrap();
+    world.hand_out(&world.store, 5);
+    assert!(copy(&world.open(), &target).unwrap().unrecorded.is_none());
+    assert_eq!(world.open_at(&target).claim().unwrap().unwrap().epoch, Epoch(5));
 }
 
 #[test]
