@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::Duration;
 
 use etcd_data::Kind;
 use futures::{StreamExt, stream};
@@ -177,10 +178,12 @@ impl Archive {
         Ok(self.last_claim()?.map(|claim| claim.epoch))
     }
 
-    /// Until when somebody had the right to write, as far as is told: nobody has given it up.
+    /// Until when somebody had the right to write, as far as is told. Who gives it up has sealed everything by then; a copy, whose
+    /// claim lasts no time, is told of nobody.
     pub(crate) fn held_until(&self) -> Result<Option<Timestamp>, Error> {
-        let held = self.last_claim()?.filter(|claim| !claim.is_released);
-        Ok(held.and_then(|claim| claim.renewed.checked_add(claim.lasts()).ok()))
+        let Some(claim) = self.last_claim()?.filter(|claim| !claim.lasts().is_zero()) else { return Ok(None) };
+        let kept = if claim.is_released { Duration::ZERO } else { claim.lasts() };
+        Ok(claim.renewed.checked_add(kept).ok())
     }
 
     fn last_claim(&self) -> Result<Option<&Claim>, Error> {
