@@ -164,6 +164,7 @@ fn pipes_get_no_colours_and_no_progress() {
     let output = run(&["hashkv", "/nowhere"]);
     assert_eq!(
         String::from_utf8(output.stderr).unwrap(),
-        "error: cannot open /nowhere\n  cause: No such file or directory\n"
+        "error: cannot open /nowhere\n  cause: No such file or directory\n  hint: look whether the path is right, and what it is \
+         on is mounted\n"
     );
 }
