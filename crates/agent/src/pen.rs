@@ -76,6 +76,8 @@ struct Wanted {
 
 /// How long a store that does not answer is left alone.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How long the right to write lasts, unless an agent is told otherwise (`--takeover`).
+pub const USUAL_TERM: Duration = Duration::from_secs(8);
 /// How long a claim that cannot be read is left alone.
 const LONG_PAUSE: Duration = Duration::from_secs(15);
 /// How often somebody else's claim is looked at before it ends, if it lasts for minutes. Others are looked at after each pause.

@@ -137,6 +137,11 @@ struct LookedUp {
     lineage: Option<LineageId>,
 }
 
+/// What could not be used, and why, for people.
+pub fn in_words(set_aside: &[(Key, String)]) -> impl Iterator<Item = String> {
+    set_aside.iter().map(|(key, why)| format!("{key} is of no use: {why}"))
+}
+
 impl Agreed {
     /// Whether it is less than what was asked for: later changes are or were there, and nothing leads to them.
     pub fn falls_short(&self) -> bool {
@@ -145,9 +150,8 @@ impl Agreed {
 
     /// What a person should know about how the point was found.
     pub fn notes(&self) -> Vec<String> {
-        let set_aside = self.set_aside.iter().map(|(key, why)| format!("{key} is of no use: {why}"));
         let covered = self.covered.note(self.plan.target);
-        set_aside.chain(covered).chain(self.plan.remarks.iter().map(Remark::to_string)).collect()
+        in_words(&self.set_aside).chain(covered).chain(self.plan.remarks.iter().map(Remark::to_string)).collect()
     }
 }
 

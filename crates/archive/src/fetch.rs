@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use etcd_data::restore::disk::free_bytes;
 use store::{Key, Pieces, Store, StoreError};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
@@ -136,8 +137,7 @@ impl Spool {
 }
 
 fn require_room(sizes: impl Iterator<Item = u64>, folder: &Path) -> io::Result<()> {
-    let room = rustix::fs::statvfs(folder)?;
-    let free_bytes = room.f_bavail.saturating_mul(room.f_frsize);
+    let free_bytes = free_bytes(folder)?;
     let needed_bytes = sizes.fold(0, u64::saturating_add);
     match needed_bytes <= free_bytes {
         true => Ok(()),

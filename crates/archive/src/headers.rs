@@ -18,7 +18,7 @@ use crate::catalogue::History;
 use crate::encryption::KeyId;
 use crate::entry::{Entry, Form};
 use crate::error::{Error, ObjectError, is_its_own};
-use crate::fence::{Claim, MAX_CLAIM_BYTES, Reigns};
+use crate::fence::{Claim, Reigns};
 use crate::header::Header;
 use crate::identity::{Cluster, Epoch};
 use crate::name::FullForm;
@@ -211,12 +211,8 @@ impl Archive {
 
     async fn read_last_claim(&self) -> Result<Option<Claim>, Error> {
         let Some(cluster) = self.cluster() else { return Ok(None) };
-        let read = async {
-            let key = self.claim_key().await?;
-            Ok::<_, Error>(self.store.get(&key, 0..MAX_CLAIM_BYTES as u64 + 1).await?)
-        };
-        match read.await {
-            Ok(bytes) => Ok(Claim::parse(&bytes).ok().filter(|claim| claim.cluster == *cluster)),
+        match self.read_claim().await {
+            Ok(claim) => Ok(claim.filter(|claim| claim.cluster == *cluster)),
             // Who may read objects and not that is told nothing.
             Err(error) if is_its_own(error.kind()) || error.kind() == Kind::Denied => Ok(None),
             Err(error) => Err(error),

@@ -8,6 +8,7 @@ use std::iter;
 use std::path::Path;
 
 use agent::doctor::remedy::to_trust;
+use archive::agree::in_words;
 use archive::catalogue::PickError;
 use archive::encryption::KeyError;
 use archive::error::{ObjectError, SnapshotError};
@@ -169,8 +170,7 @@ fn nothing_left(shown: &str, error: &PlanError, set_aside: &[(Key, String)]) -> 
         }
         _ => format!("nothing in {shown} can be restored"),
     };
-    let causes = set_aside.iter().map(|(key, why)| format!("{key} is of no use: {why}")).collect();
-    let failure = Failure::Said { kind: Kind::Corrupt, message, causes, hint: None };
+    let failure = Failure::Said { kind: Kind::Corrupt, message, causes: in_words(set_aside).collect(), hint: None };
     match error {
         PlanError::Hole { hole, .. } => failure.hint(beside_hole(shown, hole)),
         PlanError::After { last, .. } => {

@@ -15,7 +15,7 @@ use crate::database::{Database, Direction, Next, Record, RevisionRange};
 use crate::error::Error;
 use crate::fingerprint::{Fingerprint, Fingerprinter, KeySet};
 use crate::restore::Holes;
-use crate::restore::holes::{Dense, Stretch};
+use crate::restore::holes;
 use crate::revision::Revision;
 use crate::tables::{Alarm, LeaseId, Member, Tables};
 use crate::view::{Horizon, ViewError};
@@ -187,10 +187,7 @@ impl KeySpaceFacts {
         let mut prefixes = Prefixes::default();
         let mut leases = HashSet::new();
         let mut facts = Self::default();
-        let dense = Dense::of(database)?.from(range.from);
-        let mut stretch = Stretch::default();
-        let step = |(part, batch): &mut (Stretch, Batch<RecordFacts>), record: Record<'_>| {
-            part.take(&dense, record.at);
+        let step = |batch: &mut Batch<RecordFacts>, record: Record<'_>| {
             let found = record.key_value()?;
             let bytes = record.at.encode().len() + record.value.len();
             let (print, lease) = (prints.of(found.key), found.lease);
@@ -198,8 +195,7 @@ impl KeySpaceFacts {
             // The empty key is no key, only what raises a revision.
             Ok(if found.key.is_empty() { Next::More } else { batch.push(fact, prefix_of(found.key)) })
         };
-        let take = |(part, batch): (Stretch, Batch<RecordFacts>)| {
-            stretch.join(&dense, part);
+        let take = |batch: Batch<RecordFacts>| {
             for (record, prefix) in batch.iter() {
                 let is_live = seen.insert(record.print) && !record.is_deletion;
                 facts.records += 1;
@@ -216,8 +212,7 @@ impl KeySpaceFacts {
             }
             Ok::<_, Error>(ControlFlow::Continue(()))
         };
-        database.scan(range, Direction::Backwards, step, take)?;
-        let holes = stretch.holes_from_the_beginning(&dense);
+        let holes = holes::scan(database, range, Direction::Backwards, step, take)?;
         Ok(Self { named_leases: leases.len() as u64, holes, prefixes: prefixes.into_sorted(), ..facts })
     }
 }

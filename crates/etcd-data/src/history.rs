@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::key_value::KeyValue;
 use crate::live::Keys;
 use crate::restore::Holes;
-use crate::restore::holes::{Dense, Stretch};
+use crate::restore::holes;
 use crate::revision::RevKey;
 
 /// Shows `visit` every change of `keys` in `range`, in order, until it breaks. A deletion has a key and no more.
@@ -21,17 +21,13 @@ pub fn history(
     keys: Keys<'_>,
     mut visit: impl FnMut(RevKey, KeyValue<'_>) -> ControlFlow<()>,
 ) -> Result<Option<Holes>, Error> {
-    let dense = Dense::of(database)?.from(range.from);
-    let mut stretch = Stretch::default();
-    let step = |(part, batch): &mut (Stretch, Batch<RevKey>), record: Record<'_>| {
-        part.take(&dense, record.at);
+    let step = |batch: &mut Batch<RevKey>, record: Record<'_>| {
         if !keys.has(record.key()?) {
             return Ok(Next::More);
         }
         Ok(batch.push(record.at, record.value))
     };
-    let take = |(part, batch): (Stretch, Batch<RevKey>)| {
-        stretch.join(&dense, part);
+    let take = |batch: Batch<RevKey>| {
         for (&at, value) in batch.iter() {
             if visit(at, Record { at, value }.key_value()?).is_break() {
                 return Ok(ControlFlow::Break(()));
@@ -39,6 +35,5 @@ pub fn history(
         }
         Ok::<_, Error>(ControlFlow::Continue(()))
     };
-    database.scan(range, Direction::Forwards, step, take)?;
-    Ok(stretch.holes_from_the_beginning(&dense))
+    holes::scan(database, range, Direction::Forwards, step, take)
 }

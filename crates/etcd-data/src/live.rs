@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::fingerprint::{Fingerprint, Fingerprinter, KeySet};
 use crate::key_value::{KeyMatcher, KeyValue, OwnedKeyValue};
 use crate::restore::Holes;
-use crate::restore::holes::{Dense, Stretch};
+use crate::restore::holes::{self, Dense, Stretch};
 use crate::revision::{RevKey, Revision};
 use crate::tables::LeaseId;
 use crate::view::{Horizon, ViewError};
@@ -146,10 +146,7 @@ pub(crate) fn newest<T: Send>(
 ) -> Result<Option<Holes>, Error> {
     let prints = Fingerprinter::default();
     let mut seen = KeySet::default();
-    let dense = Dense::of(database)?;
-    let mut stretch = Stretch::default();
-    let step = |(part, batch): &mut (Stretch, Batch<(RevKey, Fingerprint, T)>), record: Record<'_>| {
-        part.take(&dense, record.at);
+    let step = |batch: &mut Batch<(RevKey, Fingerprint, T)>, record: Record<'_>| {
         let key = record.key()?;
         if !keys.has(key) {
             return Ok(Next::More);
@@ -157,8 +154,7 @@ pub(crate) fn newest<T: Send>(
         let (carried, bytes) = carry(&record);
         Ok(batch.push((record.at, prints.of(key), carried), bytes))
     };
-    let take = |(part, batch): (Stretch, Batch<(RevKey, Fingerprint, T)>)| {
-        stretch.join(&dense, part);
+    let take = |batch: Batch<(RevKey, Fingerprint, T)>| {
         for ((at, key, carried), bytes) in batch.iter() {
             if seen.insert(*key) && take(*at, carried, bytes)?.is_break() {
                 return Ok(ControlFlow::Break(()));
@@ -166,8 +162,7 @@ pub(crate) fn newest<T: Send>(
         }
         Ok::<_, Error>(ControlFlow::Continue(()))
     };
-    database.scan(RevisionRange::up_to(at), Direction::Backwards, step, take)?;
-    Ok(stretch.holes_from_the_beginning(&dense))
+    holes::scan(database, RevisionRange::up_to(at), Direction::Backwards, step, take)
 }
 
 /// A key that there is.

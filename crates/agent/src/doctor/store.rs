@@ -10,12 +10,10 @@ use super::clock;
 use super::finding::{Check, Finding};
 use super::permission::permission;
 use super::remedy::to_trust;
+use crate::pen::USUAL_TERM;
 
 /// The folder for what is tried. No layout of an archive has one of this name.
 const FOLDER: &str = "refloat-doctor";
-
-/// How long the right to write lasts elsewhere, unless an agent is told otherwise (`--takeover`).
-const TAKEOVER: Duration = Duration::from_secs(8);
 
 /// From so long a request on, somebody should know.
 const SLOW: Duration = Duration::from_secs(2);
@@ -94,7 +92,7 @@ fn of_trial(place: &str, tried: &Tried) -> Finding {
         (Fault::Forbidden(_), trial) => check.broken(seen, format!("allow {}", permission(place, trial))),
         // Whoever writes says so again and again, and here that is an object each time.
         (Fault::Retained { .. }, Trial::PutIfUnchanged) => {
-            let terms = Terms::lasting(TAKEOVER).renewed_seldom();
+            let terms = Terms::lasting(USUAL_TERM).renewed_seldom();
             check.ok(format!(
                 "nothing that is there is replaced, so the right to write lasts longer: {} objects a day, and an agent that is \
                  gone is followed after {} min",

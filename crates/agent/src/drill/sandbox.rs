@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use etcd_data::hash::HashKv;
 use etcd_data::live::{self, Keys};
+use etcd_data::restore::disk::free_bytes;
 use etcd_data::restore::options::{DigestRule, ForVersion, Token};
 use etcd_data::restore::{Holes, Options, Plan, Progress, RestoreError, restore};
 use etcd_data::{Database, Revision};
@@ -144,8 +145,7 @@ fn without_auth(database: &Database) -> Database {
 
 fn require_room(scratch: &Path, database_bytes: u64) -> Result<(), DrillError> {
     let cannot = |source| DrillError::Io { action: "looking for room in", path: scratch.into(), source };
-    let stat = rustix::fs::statvfs(scratch).map_err(|errno| cannot(errno.into()))?;
-    let free_bytes = stat.f_bavail.saturating_mul(stat.f_frsize);
+    let free_bytes = free_bytes(scratch).map_err(cannot)?;
     let needed_bytes = database_bytes.saturating_add(BESIDE_BYTES);
     if needed_bytes > free_bytes {
         return Err(DrillError::NoRoom { folder: scratch.into(), needed_bytes, free_bytes });

@@ -19,6 +19,7 @@ use etcd_data::database::RevisionRange;
 use etcd_data::digest::{self, Digest};
 use etcd_data::error::kind_of;
 use etcd_data::records::TailRecord;
+use etcd_data::restore::disk::free_bytes;
 use etcd_data::soundness::{self, Severity};
 use etcd_data::view::Horizon;
 use etcd_data::{Database, Revision};
@@ -271,8 +272,7 @@ impl BasePlan {
 /// The snapshot of `member`, which says that its database has `size_bytes`: in a file without a name, and how long that is.
 async fn fetch(member: u64, size_bytes: u64, live: &dyn Live, home: &Home) -> Result<(File, u64), BaseError> {
     let mut file = tempfile::tempfile_in(&home.scratch)?;
-    let room = rustix::fs::fstatvfs(&file).map_err(io::Error::from)?;
-    let free_bytes = room.f_bavail.saturating_mul(room.f_frsize);
+    let free_bytes = free_bytes(&home.scratch)?;
     if size_bytes > free_bytes {
         return Err(BaseError::NoRoom { folder: home.scratch.clone(), needed_bytes: size_bytes, free_bytes });
     }

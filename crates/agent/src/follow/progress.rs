@@ -211,9 +211,19 @@ impl Progress {
         taken
     }
 
-    /// Whom of `sight` a full is taken from.
-    pub(crate) fn askable(&self, sight: Sight) -> Askable {
-        Askable { sight, avoided: self.told.borrow().distrusted.keys().copied().collect() }
+    /// The cluster as it is known to be now.
+    pub(crate) fn sight(&self) -> Sight {
+        self.told.borrow().sight.as_ref().map(Sight::now).unwrap_or_default()
+    }
+
+    /// Members from which no full is taken if another can be asked.
+    pub(crate) fn distrusted(&self) -> Vec<u64> {
+        self.told.borrow().distrusted.keys().copied().collect()
+    }
+
+    /// Whom a full is taken from.
+    pub(crate) fn askable(&self) -> Askable {
+        Askable { sight: self.sight(), avoided: self.distrusted() }
     }
 
     /// A full that is needed could not be taken. What is delivered beside it makes that no better.

@@ -191,7 +191,7 @@ impl Session {
         tracing::info!(%lineage, why = note.why, "a chain begins with a full from etcd");
         progress.does(Doing::TakingFull);
         let mut plan = BasePlan { member, etcd_cluster: sight.cluster, lineage, epoch };
-        let whom = progress.askable(sight.clone());
+        let whom = progress.askable();
         let base = progress.full_taken(plan.begin(&note, &whom, &**live, home)).await?;
         plan.member = base.member;
         progress.tell(|told| told.sealed = Some(Mark { revision: base.revision, seen: now }));

@@ -263,14 +263,15 @@ fn number_of(name: &str) -> Option<u64> {
 impl Archive {
     /// The claim that stands in it. Nothing is changed.
     pub fn claim(&self) -> Result<Option<Claim>, Error> {
-        let read = async {
-            let key = self.claim_key().await?;
-            Ok::<_, Error>(self.store.get(&key, 0..MAX_CLAIM_BYTES as u64 + 1).await?)
-        };
-        match self.runtime.block_on(read) {
+        self.runtime.block_on(self.read_claim())
+    }
+
+    pub(crate) async fn read_claim(&self) -> Result<Option<Claim>, Error> {
+        let key = self.claim_key().await?;
+        match self.store.get(&key, 0..MAX_CLAIM_BYTES as u64 + 1).await {
             Ok(bytes) => Ok(Some(Claim::parse(&bytes)?)),
-            Err(Error::Store(StoreError { fault: Fault::NotFound, .. })) => Ok(None),
-            Err(error) => Err(error),
+            Err(StoreError { fault: Fault::NotFound, .. }) => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -20,24 +20,34 @@ pub(crate) fn check(
 ) -> Result<u64, Error> {
     let free = pages_of(file)?;
     let mut note = |page, problem| findings.add(Finding { page, bucket: None, problem });
-    let ids = match freelist::read(file) {
-        Ok(ids) => ids.into_iter().flatten().enumerate(),
+    match take_ids(file, list, &free, &mut note) {
+        Ok(()) => {}
         Err(Error::Corrupt(corrupt)) => {
             note(corrupt.page, corrupt.fault.into());
             return Ok(0);
         }
         Err(error) => return Err(error),
-    };
+    }
+    for (page, pages) in runs(2, used.limit(), |page| used.contains(page) && free.contains(page)) {
+        note(page, Problem::FreeInUse { pages });
+    }
+    let unreachable = |page: PageId| !used.contains(page) && !free.contains(page);
+    for (page, pages) in runs(2, used.limit(), unreachable).take_while(|_| !lost) {
+        note(page, Problem::Unreachable { pages });
+    }
+    Ok(free.len())
+}
+
+/// Adds the pages on the list to those that are `free`.
+fn take_ids(
+    file: &BoltFile,
+    list: PageId,
+    free: &PageSet,
+    note: &mut impl FnMut(PageId, Problem),
+) -> Result<(), Error> {
     let (mut before, mut is_sorted) = (PageId(0), true);
-    for (index, id) in ids {
-        let id = match id {
-            Ok(id) => id,
-            Err(Error::Corrupt(corrupt)) => {
-                note(corrupt.page, corrupt.fault.into());
-                return Ok(0);
-            }
-            Err(error) => return Err(error),
-        };
+    for (index, id) in freelist::read(file)?.into_iter().flatten().enumerate() {
+        let id = id?;
         if before > id && is_sorted {
             is_sorted = false;
             note(list, Problem::FreelistUnsorted { index: index as u64 });
@@ -49,12 +59,5 @@ pub(crate) fn check(
             note(list, Problem::FreelistDoubled { id });
         }
     }
-    for (page, pages) in runs(2, used.limit(), |page| used.contains(page) && free.contains(page)) {
-        note(page, Problem::FreeInUse { pages });
-    }
-    let unreachable = |page: PageId| !used.contains(page) && !free.contains(page);
-    for (page, pages) in runs(2, used.limit(), unreachable).take_while(|_| !lost) {
-        note(page, Problem::Unreachable { pages });
-    }
-    Ok(free.len())
+    Ok(())
 }

@@ -262,3 +262,16 @@ impl FollowArgs {
         Ok(Some(Schedule { retention, drilling: drilling.transpose()?, ..Schedule::default() }))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use agent::pen::USUAL_TERM;
+
+    #[test]
+    fn who_takes_over_waits_as_long_as_doctor_says() {
+        let command = crate::command();
+        let agent = command.find_subcommand("agent").unwrap();
+        let takeover = agent.get_arguments().find(|arg| arg.get_id() == "takeover").unwrap();
+        assert_eq!(takeover.get_default_values(), [format!("{}s", USUAL_TERM.as_secs()).as_str()]);
+    }
+}

@@ -186,74 +186,12 @@ impl Found {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicU64, Ordering};
-
-    use bolt_file::write::Builder;
-    use bolt_file::{BoltFile, Storage};
-    use etcd_data::container::Container;
-    use etcd_data::source::SourceKind;
-    use etcd_data::{Database, KeyValue};
+    use etcd_data::KeyValue;
 
     use super::*;
-    use crate::opened::{LocalFile, What};
 
     fn found(value: &[u8]) -> Found {
         Found::of(&KeyValue { key: b"/registry/secrets/a/b", value, ..KeyValue::default() }.to_owned())
-    }
-
-    /// A storage that counts what is read of it.
-    struct Counting(Vec<u8>, AtomicU64);
-
-    impl Storage for Counting {
-        fn size(&self) -> io::Result<u64> {
-            self.0.size()
-        }
-
-        fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-            self.1.fetch_add(buf.len() as u64, Ordering::Relaxed);
-            self.0.read_exact_at(buf, offset)
-        }
-    }
-
-    /// `gone` is put and deleted, then others are put, 1 KiB each.
-    fn with_a_deleted_key() -> Arc<Counting> {
-        let mut bytes = Vec::new();
-        let mut builder = Builder::create(&mut bytes, Default::default()).unwrap();
-        let mut bucket = builder.bucket(b"key").unwrap();
-        for main in 2..2000 {
-            let at = RevKey { main: Revision(main), sub: 0, tombstone: main == 3 };
-            let key: &[u8] = if main < 4 { b"gone" } else { b"other" };
-            let put = KeyValue { key, mod_revision: at.main, version: 1, value: &[7; 1024], ..KeyValue::default() };
-            let mut value = Vec::new();
-            if at.tombstone { KeyValue { key, ..KeyValue::default() } } else { put }.encode(&mut value);
-            bucket.push(&at.encode(), &value).unwrap();
-        }
-        bucket.finish().unwrap();
-        builder.finish().unwrap();
-        Arc::new(Counting(bytes, AtomicU64::new(0)))
-    }
-
-    #[test]
-    fn when_a_key_was_deleted_is_known_when_it_was_looked_for_once() {
-        let file = LocalFile {
-            path: "db".into(),
-            kind: SourceKind::Database,
-            container: Container::Plain,
-            size_bytes: 0,
-            data_dir: None,
-        };
-        let storage = with_a_deleted_key();
-        let database = Database::open(BoltFile::open(Arc::clone(&storage) as Arc<dyn Storage>).unwrap()).unwrap();
-        let source = Opened { shown: "db".into(), database, at: None, what: What::File(Box::new(file)) };
-        for (key, deleted) in [(&b"gone"[..], Some(3)), (b"never", None)] {
-            storage.1.store(0, Ordering::Relaxed);
-            let found = look_up(&source, key).unwrap();
-            assert_eq!(found.record.map(|(at, _)| (at.main.0, at.tombstone)), deleted.map(|main| (main, true)));
-            let (read, size) = (storage.1.load(Ordering::Relaxed), storage.0.len() as u64);
-            assert!(read < size + size / 8, "{read} bytes of {size}");
-        }
     }
 
     #[test]

@@ -256,7 +256,7 @@ fn carry_out(ui: &mut Ui, args: &Args, source: &Opened) -> Result<Result<Done, R
         ui.finish()?;
     }
     if dry_run {
-        let _reading = Reading::begin("looking ahead", 2 * source.database.size_bytes());
+        let _reading = Reading::begin("looking ahead", source.database.size_bytes());
         let forecast = forecast(&source.database, &plan);
         return Ok(forecast.map(|forecast| Done { plan, outcome: Outcome::Forecast(forecast) }));
     }

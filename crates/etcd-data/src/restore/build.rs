@@ -163,7 +163,7 @@ pub(crate) fn create_database(
     let mut needed_bytes = contents.source.size_bytes();
     if needed_bytes > free_bytes {
         // The source may be mostly waste: count before saying no.
-        needed_bytes = estimate(contents)?;
+        needed_bytes = estimate(contents, |_| Ok(()))?;
     }
     if needed_bytes > free_bytes {
         return Err(RestoreError::NoSpace { folder: folder.into(), needed_bytes, free_bytes });
@@ -184,7 +184,7 @@ pub(crate) fn no_space(error: RestoreError, disk: &dyn Disk, contents: Contents<
     }
     let folder = path.parent().unwrap_or(path);
     let free_bytes = disk.free_bytes(folder).unwrap_or_default();
-    match estimate(contents) {
+    match estimate(contents, |_| Ok(())) {
         Ok(needed_bytes) => RestoreError::NoSpace { folder: folder.into(), needed_bytes, free_bytes },
         Err(_) => error,
     }
@@ -196,16 +196,20 @@ pub(crate) fn no_space_for(error: RestoreError, disk: &dyn Disk, source: &Databa
     let is_full = matches!(error, RestoreError::NoSpace { .. }) || error.is_full();
     let folder = plan.destination.data_dir.ancestors().find(|folder| folder.is_dir());
     let Some(folder) = folder.filter(|_| is_full) else { return error };
-    let Ok(needed_bytes) = needed_bytes(source, plan) else { return error };
+    let Ok(needed_bytes) = needed_bytes(source, plan, |_| Ok(())) else { return error };
     // What was built is gone by now.
     let free_bytes = disk.free_bytes(folder).unwrap_or_default();
     RestoreError::NoSpace { folder: folder.into(), needed_bytes, free_bytes }
 }
 
-/// About how many bytes all takes that `plan` makes: the database, and the log.
-pub(crate) fn needed_bytes(source: &Database, plan: &Plan) -> Result<u64, RestoreError> {
+/// About how many bytes all takes that `plan` makes: the database, and the log. Shows `see` every record that it comes by.
+pub(crate) fn needed_bytes(
+    source: &Database,
+    plan: &Plan,
+    see: impl FnMut(RevKey) -> Result<(), RestoreError>,
+) -> Result<u64, RestoreError> {
     let survivors = survivors(source, plan, &mut |_| {})?;
-    Ok(estimate(contents(source, plan, survivors.as_ref()))?.saturating_add(SEGMENT_BYTES))
+    Ok(estimate(contents(source, plan, survivors.as_ref()), see)?.saturating_add(SEGMENT_BYTES))
 }
 
 /// Every revision after the compact revision has a record, so the last that was looked at must be the one asked for.

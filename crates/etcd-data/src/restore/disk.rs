@@ -99,9 +99,14 @@ impl Disk for RealDisk {
     }
 
     fn free_bytes(&self, folder: &Path) -> io::Result<u64> {
-        let stat = rustix::fs::statvfs(folder)?;
-        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+        free_bytes(folder)
     }
+}
+
+/// How much room there is for whoever runs this, on the file system of `folder`.
+pub fn free_bytes(folder: &Path) -> io::Result<u64> {
+    let stat = rustix::fs::statvfs(folder)?;
+    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
 /// Whether a file system that lacks a way to rename says so.

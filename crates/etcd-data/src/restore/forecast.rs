@@ -1,6 +1,5 @@
 //! What a restore would need and what it would lack, found out without doing it.
 
-use std::ops::ControlFlow;
 use std::path::Path;
 
 use super::build::needed_bytes;
@@ -8,8 +7,7 @@ use super::disk::{Disk, RealDisk};
 use super::error::RestoreError;
 use super::holes::{Holes, Unbroken};
 use super::plan::Plan;
-use crate::database::{Database, Direction, Next, Record, RevisionRange};
-use crate::revision::RevKey;
+use crate::database::Database;
 
 /// What a restore would need and what it would lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,8 +27,8 @@ pub fn forecast(source: &Database, plan: &Plan) -> Result<Forecast, RestoreError
 }
 
 pub(crate) fn forecast_on(disk: &dyn Disk, source: &Database, plan: &Plan) -> Result<Forecast, RestoreError> {
-    let holes = holes(source, plan)?;
-    let needed_bytes = needed_bytes(source, plan)?;
+    let mut unbroken = Unbroken::of(source)?;
+    let needed_bytes = needed_bytes(source, plan, |at| unbroken.follow(at))?;
     let data_dir = &plan.destination.data_dir;
     let folder = data_dir.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("/"));
     let io_error = |source| RestoreError::Io { action: "looking for room in", path: folder.into(), source };
@@ -38,19 +36,5 @@ pub(crate) fn forecast_on(disk: &dyn Disk, source: &Database, plan: &Plan) -> Re
     if needed_bytes > free_bytes {
         return Err(RestoreError::NoSpace { folder: folder.into(), needed_bytes, free_bytes });
     }
-    Ok(Forecast { needed_bytes, free_bytes, holes })
-}
-
-fn holes(source: &Database, plan: &Plan) -> Result<Option<Holes>, RestoreError> {
-    let mut unbroken = Unbroken::of(source)?;
-    let step = |part: &mut Vec<RevKey>, record: Record<'_>| {
-        part.push(record.at);
-        Ok(if part.len() < 4096 { Next::More } else { Next::Cut })
-    };
-    let take = |part: Vec<RevKey>| {
-        part.into_iter().try_for_each(|at| unbroken.follow(at))?;
-        Ok::<_, RestoreError>(ControlFlow::Continue(()))
-    };
-    source.scan(RevisionRange::up_to(plan.revision), Direction::Forwards, step, take)?;
-    Ok(unbroken.holes())
+    Ok(Forecast { needed_bytes, free_bytes, holes: unbroken.holes() })
 }

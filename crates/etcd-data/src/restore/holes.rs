@@ -4,8 +4,10 @@
 //! What a file lacks is counted and told: the file may be all that there is, so what it has is taken. Whatever comes in
 //! layers after it was put there to follow on it, and is refused where it does not.
 
+use std::ops::ControlFlow;
+
 use super::error::RestoreError;
-use crate::database::{Database, RevisionRange};
+use crate::database::{Database, Direction, Next, Record, RevisionRange};
 use crate::error::Error;
 use crate::revision::{RevKey, Revision};
 
@@ -160,4 +162,26 @@ impl Stretch {
         let before = self.ends.and_then(|(first, _)| dense.missing(None, first)).map(Missing::of);
         Missing::joined(before, self.missing).map(|missing| missing.holes)
     }
+}
+
+/// Like [`Database::scan`], for whoever also wants to know what the file lacks of `range`.
+pub(crate) fn scan<P: Default + Send, E: From<Error> + Send>(
+    database: &Database,
+    range: RevisionRange,
+    direction: Direction,
+    step: impl Fn(&mut P, Record<'_>) -> Result<Next, Error> + Sync,
+    mut take: impl FnMut(P) -> Result<ControlFlow<()>, E>,
+) -> Result<Option<Holes>, E> {
+    let dense = Dense::of(database)?.from(range.from);
+    let mut stretch = Stretch::default();
+    let step = |(part, collected): &mut (Stretch, P), record: Record<'_>| {
+        part.take(&dense, record.at);
+        step(collected, record)
+    };
+    let take_both = |(part, collected): (Stretch, P)| {
+        stretch.join(&dense, part);
+        take(collected)
+    };
+    database.scan(range, direction, step, take_both)?;
+    Ok(stretch.holes_from_the_beginning(&dense))
 }

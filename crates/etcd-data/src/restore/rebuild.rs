@@ -245,8 +245,11 @@ fn write_tables<S: Sink>(tables: &Tables, builder: &mut Builder<S>) -> Result<()
     Ok(())
 }
 
-/// About how many bytes `contents` take in a new file.
-pub(crate) fn estimate(contents: Contents<'_>) -> Result<u64, RestoreError> {
+/// About how many bytes `contents` take in a new file. Shows `see` every record that it comes by, in order.
+pub(crate) fn estimate(
+    contents: Contents<'_>,
+    mut see: impl FnMut(RevKey) -> Result<(), RestoreError>,
+) -> Result<u64, RestoreError> {
     let page_size = u64::from(contents.page_size);
     let mut survivors = contents.survivors.map(Survivors::reader);
     let mut pages = Pages { page_size, full: 0, filled: 0 };
@@ -256,11 +259,12 @@ pub(crate) fn estimate(contents: Contents<'_>) -> Result<u64, RestoreError> {
     };
     let take = |part: Vec<(RevKey, u64)>| {
         for (at, len) in part {
+            see(at)?;
             if survivors.as_mut().is_none_or(|survivors| survivors.keeps(at)) {
                 pages.add(len);
             }
         }
-        Ok::<_, Error>(ControlFlow::Continue(()))
+        Ok::<_, RestoreError>(ControlFlow::Continue(()))
     };
     contents.source.scan(RevisionRange::up_to(contents.up_to), Direction::Forwards, look, take)?;
     let tables = contents.source.tables().buckets().flat_map(|(_, table)| table);

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use etcd_data::bolt_file::write::{Builder, Options};
 use etcd_data::bolt_file::{BoltFile, Storage};
 use etcd_data::database::{Direction, Next, Record, RevisionRange};
+use etcd_data::live::newest_of;
 use etcd_data::{Database, Error, KeyValue, RevKey, Revision};
 
 const PAGE_BYTES: u64 = 4096;
@@ -46,23 +47,28 @@ fn at(main: i64) -> RevKey {
     RevKey { main: Revision(main), sub: 0, tombstone: false }
 }
 
-/// A database with a put at each of so many revisions, of 1 KiB each: three share a page.
-fn database(revisions: i64) -> (Arc<Counting>, Database) {
+/// A database with a record of these keys each, of 1 KiB if it is a put: three share a page.
+fn of_records<'k>(records: impl Iterator<Item = (RevKey, &'k [u8])>) -> (Arc<Counting>, Database) {
     let mut bytes = Vec::new();
     let mut builder = Builder::create(&mut bytes, Options::default()).unwrap();
-    let mut key = builder.bucket(b"key").unwrap();
+    let mut bucket = builder.bucket(b"key").unwrap();
     let (value, mut encoded) = (vec![b'v'; 1024], Vec::new());
-    for at in (2..2 + revisions).map(at) {
-        let put = KeyValue { key: b"key", mod_revision: at.main, version: 1, value: &value, ..KeyValue::default() };
+    for (at, key) in records {
+        let put = KeyValue { key, mod_revision: at.main, version: 1, value: &value, ..KeyValue::default() };
         encoded.clear();
-        put.encode(&mut encoded);
-        key.push(&at.encode(), &encoded).unwrap();
+        if at.tombstone { KeyValue { key, ..KeyValue::default() } } else { put }.encode(&mut encoded);
+        bucket.push(&at.encode(), &encoded).unwrap();
     }
-    key.finish().unwrap();
+    bucket.finish().unwrap();
     builder.finish().unwrap();
     let storage = Arc::new(Counting { bytes, reads: AtomicU64::new(0), read_bytes: AtomicU64::new(0) });
     let file = BoltFile::open(Arc::clone(&storage) as Arc<dyn Storage>).unwrap();
     (storage, Database::open(file).unwrap())
+}
+
+/// A database with a put at each of so many revisions.
+fn database(revisions: i64) -> (Arc<Counting>, Database) {
+    of_records((2..2 + revisions).map(|main| (at(main), &b"key"[..])))
 }
 
 #[test]
@@ -95,5 +101,23 @@ fn a_revision_takes_a_handful_of_pages_however_large_the_file_is() {
         }
         let (reads, bytes) = storage.taken_by(|| assert!(database.last_record().unwrap().is_some()));
         assert!(reads <= 3 && bytes == reads * PAGE_BYTES, "{reads} reads of {bytes} bytes");
+    }
+}
+
+#[test]
+fn when_a_key_was_deleted_is_known_when_it_was_looked_for_once() {
+    // `gone` is put and deleted, then another is put again and again.
+    let record = |main| {
+        let key: &[u8] = if main < 4 { b"gone" } else { b"other" };
+        (RevKey { tombstone: main == 3, ..at(main) }, key)
+    };
+    let (storage, database) = of_records((2..2000).map(record));
+    for (key, deleted) in [(&b"gone"[..], Some(3)), (b"never", None)] {
+        let (_, read) = storage.taken_by(|| {
+            let found = newest_of(&database, key, None).unwrap();
+            assert_eq!(found.record.map(|(at, _)| (at.main.0, at.tombstone)), deleted.map(|main| (main, true)));
+        });
+        let size = storage.bytes.len() as u64;
+        assert!(read < size + size / 8, "{read} bytes of {size}");
     }
 }

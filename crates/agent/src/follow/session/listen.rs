@@ -58,8 +58,8 @@ impl Session {
         delivered: watch::Receiver<Delivered>,
     ) -> Result<(), SessionError> {
         let sight = follower.look().await?;
-        let distrusted = follower.progress.askable(Sight::default()).avoided;
-        let member = choose(&sight, Some(self.plan.member), distrusted.into_iter().chain(self.avoided))?;
+        let avoided = follower.progress.distrusted().into_iter().chain(self.avoided);
+        let member = choose(&sight, Some(self.plan.member), avoided)?;
         self.plan.member = member;
         self.told.see(&sight);
         let watching = follower.live.watch(member, self.line.reached().next()).await?;
@@ -218,7 +218,7 @@ impl Session {
     fn begin_anchoring_if_due<'a>(&self, follower: &'a Follower, beside: &mut Beside<'a>) {
         if beside.anchor_at.is_some_and(|at| at <= Instant::now()) && beside.anchoring.is_none() {
             beside.anchor_at = follower.rhythm.anchor_every.map(|every| Instant::now() + every);
-            let sight = follower.progress.standing().borrow().sight.as_ref().map(Sight::now).unwrap_or_default();
+            let sight = follower.progress.sight();
             let (live, sealed) = (Arc::clone(&follower.live), self.sealed);
             // The same revision of another history is another state.
             let full = follower.merged.wanted().filter(|full| full.lineage == self.plan.lineage);
@@ -268,8 +268,7 @@ impl Session {
 
     fn begin_full<'a>(&self, follower: &'a Follower) -> BoxFuture<'a, Result<Base, BaseError>> {
         let plan = self.plan.clone();
-        let sight = follower.progress.standing().borrow().sight.as_ref().map(Sight::now).unwrap_or_default();
-        let whom = follower.progress.askable(sight);
+        let whom = follower.progress.askable();
         async move {
             let taking = plan.take(&whom, &*follower.live, &follower.home, Timestamp::now());
             follower.progress.full_taken(taking).await

@@ -54,8 +54,3 @@ pub(super) fn lineage(agreed: &Agreed) -> Option<String> {
     let last = agreed.plan.objects().last().unwrap_or(&agreed.plan.base);
     last.lineage.as_ref().map(ToString::to_string)
 }
-
-/// Objects that could not be used, and why.
-pub(super) fn set_aside(agreed: &Agreed) -> Vec<String> {
-    agreed.set_aside.iter().map(|(key, why)| format!("{key} is of no use: {why}")).collect()
-}

@@ -4,12 +4,12 @@ use api::points::Proof;
 use api::problem::Problem;
 use api::restore::{Here, Loss, Plan, Read, Wish};
 use api::status::Status;
-use archive::agree::Agreed;
+use archive::agree::{Agreed, in_words};
 use archive::proof::Level;
 use archive::{Entry, Layout};
 use sha2::{Digest, Sha256};
 
-use crate::http::looks::place::{find, lineage, set_aside};
+use crate::http::looks::place::{find, lineage};
 use crate::http::looks::points::{layout_name, proof};
 use crate::http::looks::problem::of_archive;
 use crate::http::looks::shelf::Shelved;
@@ -42,7 +42,7 @@ pub(super) fn read(open: &Shelved, wish: &Wish, status: &Status) -> Result<Readi
         deltas: plan.deltas.iter().map(|part| part.entry.key.to_string()).collect(),
         size_bytes: plan.size_bytes(),
         estimated_seconds: status.recoverable.restore_seconds,
-        set_aside: set_aside(&agreed),
+        set_aside: in_words(&agreed.set_aside).collect(),
         notes: agreed.notes(),
     };
     // The newest point moves on while a person reads: what they agree to is the one that they saw.

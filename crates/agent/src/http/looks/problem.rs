@@ -2,6 +2,7 @@
 
 use api::problem::{Kind, Problem};
 use archive::Error;
+use archive::agree::in_words;
 use archive::catalogue::PickError;
 use archive::plan::PlanError;
 use axum::Json;
@@ -32,8 +33,7 @@ pub(super) fn of_archive(error: &Error) -> Problem {
     match error {
         Error::Plan(plan) => of_plan(problem, plan),
         Error::NothingLeft { source, set_aside } => {
-            let causes = set_aside.iter().map(|(key, why)| format!("{key} is of no use: {why}")).collect();
-            of_plan(Problem { causes, ..problem }, source)
+            of_plan(Problem { causes: in_words(set_aside).collect(), ..problem }, source)
         }
         Error::TooEarly { first: Some(first), .. } => problem.remedy(format!("what there is begins at {first}")),
         Error::Pick { place, source } => {
