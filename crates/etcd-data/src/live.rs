@@ -233,7 +233,7 @@ impl LiveKeys {
             },
         )?;
         let mut places = places(&chunks);
-        places.sort_unstable_by(|&a, &b| entry_at(&chunks, a).key.cmp(entry_at(&chunks, b).key));
+        places.sort_unstable_by(|&a, &b| key_at(&chunks, a).cmp(key_at(&chunks, b)));
         Ok(Self { chunks, places, holes })
     }
 
@@ -286,8 +286,17 @@ fn places(chunks: &[Vec<u8>]) -> Vec<Place> {
 }
 
 fn entry_at(chunks: &[Vec<u8>], place: Place) -> LiveKey<'_> {
+    LiveKey::decode(&mut from(chunks, place))
+}
+
+/// The key of the entry, without what is behind it: sorting asks for it many times.
+fn key_at(chunks: &[Vec<u8>], place: Place) -> &[u8] {
+    LiveKey::decode_key(&mut from(chunks, place)).0
+}
+
+fn from(chunks: &[Vec<u8>], place: Place) -> &[u8] {
     let chunk = chunks.get(place.chunk as usize).map(Vec::as_slice).unwrap_or_default();
-    LiveKey::decode(&mut chunk.get(place.at as usize..).unwrap_or_default())
+    chunk.get(place.at as usize..).unwrap_or_default()
 }
 
 impl Numbers {
@@ -299,12 +308,13 @@ impl Numbers {
 }
 
 impl<'a> LiveKey<'a> {
-    /// Appends the entry: numbers of seven bits to the byte, then the key. What is most often the same as something else is
-    /// told by how it differs from that.
+    /// Appends the entry: the key behind its length, then numbers of seven bits to the byte. What is most often the same as
+    /// something else is told by how it differs from that.
     fn encode(&self, entry: &mut Vec<u8>) {
         let Self { key, at: RevKey { main, sub, tombstone: _ }, numbers } = *self;
+        encode_varint(key.len() as u64 * 2 + u64::from(numbers.is_some()), entry);
+        entry.extend_from_slice(key);
         let mut put = |number: u64| encode_varint(number, entry);
-        put(key.len() as u64 * 2 + u64::from(numbers.is_some()));
         put(main.0 as u64);
         put(sub as u64);
         if let Some(Numbers { create_revision, mod_revision, version, size_bytes, lease }) = numbers {
@@ -314,24 +324,29 @@ impl<'a> LiveKey<'a> {
             put(size_bytes);
             put(lease.0 as u64);
         }
-        entry.extend_from_slice(key);
     }
 
     /// The entry that `bytes` begin with, which are left without it.
     fn decode(bytes: &mut &'a [u8]) -> Self {
+        let (key, has_numbers) = Self::decode_key(bytes);
         let mut get = || decode_varint(bytes).unwrap_or_default();
-        let head = get();
         let (main, sub) = (get() as i64, get() as i64);
-        let numbers = (head % 2 == 1).then(|| Numbers {
+        let numbers = has_numbers.then(|| Numbers {
             create_revision: Revision(main.wrapping_sub(get() as i64)),
             mod_revision: Revision(main.wrapping_sub(get() as i64)),
             version: get() as i64,
             size_bytes: get(),
             lease: LeaseId(get() as i64),
         });
+        Self { key, at: RevKey { main: Revision(main), sub, tombstone: false }, numbers }
+    }
+
+    /// The key that the entry begins with, and whether numbers follow. `bytes` are left without it.
+    fn decode_key(bytes: &mut &'a [u8]) -> (&'a [u8], bool) {
+        let head = decode_varint(bytes).unwrap_or_default();
         let (key, rest) = bytes.split_at_checked((head / 2) as usize).unwrap_or_default();
         *bytes = rest;
-        Self { key, at: RevKey { main: Revision(main), sub, tombstone: false }, numbers }
+        (key, head % 2 == 1)
     }
 }
 

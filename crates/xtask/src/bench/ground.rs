@@ -17,8 +17,6 @@ use crate::Result;
 
 /// What may stay free: the system keeps some for itself.
 const SPARE_KIB: u64 = 512 << 10;
-/// No more is filled at a time, however much is free.
-const MOST_BYTES: u64 = 32 << 30;
 /// The size of the file. It has no blocks and no name, so it costs the disk nothing; there is room for thousands of runs.
 const FILLER_BYTES: u64 = 15 << 40;
 
@@ -45,7 +43,9 @@ pub(super) fn level(folder: &Path, inputs: &[PathBuf]) -> Result<()> {
         }
     };
     let mut buffer = vec![0; 8 << 20];
-    for _ in 0..MOST_BYTES / buffer.len() as u64 {
+    // No more than was free: a system that takes pages back before anybody asks for them is never full.
+    let free_bytes = free_kib()? << 10;
+    for _ in 0..free_bytes / buffer.len() as u64 {
         if free_kib()? < SPARE_KIB {
             break;
         }
