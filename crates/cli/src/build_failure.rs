@@ -21,8 +21,8 @@ pub fn build_failure(shown: &str, error: &RestoreError) -> Failure {
         RestoreError::Plan(error) => plan_failure(shown, error),
         RestoreError::View(error) => out_of_view(shown, error),
         RestoreError::Source(error @ Error::Record { at: Some(at), .. }) => damaged(shown, error).hint(format!(
-            "`refloat verify {shown}` lists everything that is wrong with it; --at {} builds what was before that, unless it \
-             was compacted away",
+            "`refloat verify {shown}` lists everything that is wrong with it; `restore` and `export` with --at {} build what was \
+             before that, unless it was compacted away",
             at.main.0.saturating_sub(1)
         )),
         RestoreError::Source(error) => damaged(shown, error),
@@ -51,7 +51,7 @@ pub fn build_failure(shown: &str, error: &RestoreError) -> Failure {
             plain(error.to_string()).hint("nothing was left behind; make room, or choose a --data-dir on another disk")
         }
         RestoreError::Hole { .. } => {
-            plain(error.to_string()).hint("--at names an earlier revision; or choose another snapshot")
+            plain(error.to_string()).hint("`restore` and `export` with --at take an earlier revision; or choose another snapshot")
         }
         RestoreError::MissingLeases { .. } => {
             plain(error.to_string()).hint("--leases drop restores them without; they never expire then")

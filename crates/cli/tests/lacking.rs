@@ -205,7 +205,7 @@ fn whoever_comes_by_what_is_missing_is_told() {
     let missing = json!({ "count": 3, "from": 40, "to": 41 });
     // What was put last: the last change of all is a deletion.
     let newest = key_at(src, NEWEST - 1);
-    let cases: [(&[&str], i32, Option<&str>); 9] = [
+    let cases: [(&[&str], i32, Option<&str>); 12] = [
         (&["inspect", src], 0, three),
         (&["inspect", src, "--at", "59"], 0, Some("2 revisions are missing, 40 to 41,")),
         (&["inspect", src, "--at", "39"], 0, None),
@@ -214,6 +214,9 @@ fn whoever_comes_by_what_is_missing_is_told() {
         (&["history", src, &newest], 0, three),
         (&["get", src, &newest], 0, None),
         (&["get", src, "/nowhere"], 3, three),
+        (&["diff", src, "--from", "39"], 1, three),
+        (&["diff", src, "--from", "61"], 1, None),
+        (&["diff", src, "--from", "59", "--other", src, "--to", "59"], 0, Some("2 revisions are missing, 40 to 41,")),
         (&["restore", src, "--data-dir", place, "--bump-revision", "0", "--dry-run"], 1, three),
     ];
     for (command, code, said) in cases {
@@ -243,7 +246,7 @@ fn before_a_record_that_cannot_be_read_there_is_a_point_that_can_be_built() {
     let built = damaged.build("restore", NEWEST, "text");
     let stderr = String::from_utf8(built.output.stderr).unwrap();
     assert_eq!(built.output.status.code(), Some(4), "{stderr}");
-    assert!(stderr.contains("--at 59 builds what was before that"), "{stderr}");
+    assert!(stderr.contains("--at 59 build what was before that"), "{stderr}");
     let built = damaged.build("restore", 59, "text");
     assert_eq!((built.output.status.code(), revision(&built.place)), (Some(0), 59));
 }

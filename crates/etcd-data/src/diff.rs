@@ -13,6 +13,8 @@ use crate::database::{Database, Direction, Next, Record, RevisionRange};
 use crate::error::Error;
 use crate::fingerprint::{Fingerprint, Fingerprinter, KeyMap, KeySet};
 use crate::live::{Keys, newest};
+use crate::restore::Holes;
+use crate::restore::holes;
 use crate::revision::{RevKey, Revision};
 use crate::view::{Horizon, ViewError};
 
@@ -50,17 +52,27 @@ impl Difference {
     }
 }
 
-/// Those of `keys` that differ between two revisions of `database`, in order. A key that was put again with the
-/// same value differs.
+/// What differs, and what is not known of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Differences {
+    /// The keys, in order.
+    pub keys: Vec<Difference>,
+    /// What the file of the first side lacks of what was come by: keys may have become something else there.
+    pub holes_before: Option<Holes>,
+    /// What that of the second side lacks; nothing if both are one.
+    pub holes_after: Option<Holes>,
+}
+
+/// Those of `keys` that differ between two revisions of `database`. A key that was put again with the same value differs.
 pub fn diff_revisions(
     database: &Database,
     from: Option<Revision>,
     to: Option<Revision>,
     keys: Keys<'_>,
-) -> Result<Vec<Difference>, ViewError> {
+) -> Result<Differences, ViewError> {
     let horizon = Horizon::of(database)?;
     let (from, to) = (horizon.at(database, from)?, horizon.at(database, to)?);
-    let mut touched = Touched::find(database, from.min(to), from.max(to), keys)?;
+    let (mut touched, holes) = Touched::find(database, from.min(to), from.max(to), keys)?;
     touched.find_before(database, from.min(to))?;
     let mut differences = touched.differences;
     differences.retain(|key| key.before.is_some() || key.after.is_some());
@@ -68,7 +80,7 @@ pub fn diff_revisions(
         differences.iter_mut().for_each(|key| mem::swap(&mut key.before, &mut key.after));
     }
     differences.sort_unstable_by(|a, b| a.key.cmp(&b.key));
-    Ok(differences)
+    Ok(Differences { keys: differences, holes_before: holes, holes_after: None })
 }
 
 /// The keys that have records between two revisions.
@@ -82,7 +94,8 @@ struct Touched {
 }
 
 impl Touched {
-    fn find(database: &Database, from: Revision, to: Revision, keys: Keys<'_>) -> Result<Self, Error> {
+    /// Finds them, and what the file lacks in between.
+    fn find(database: &Database, from: Revision, to: Revision, keys: Keys<'_>) -> Result<(Self, Option<Holes>), Error> {
         let prints = Fingerprinter::default();
         let mut places = KeyMap::default();
         let (mut differences, mut created) = (Vec::new(), Vec::new());
@@ -108,8 +121,9 @@ impl Touched {
             }
             Ok::<_, Error>(ControlFlow::Continue(()))
         };
-        database.scan(RevisionRange { from: from.next(), to }, Direction::Backwards, step, take)?;
-        Ok(Self { prints, places, differences, created })
+        let between = RevisionRange { from: from.next(), to };
+        let holes = holes::scan(database, between, Direction::Backwards, step, take)?;
+        Ok((Self { prints, places, differences, created }, holes))
     }
 
     /// Finds what the keys were at `from`.
@@ -151,18 +165,18 @@ pub struct Side<'a> {
     pub at: Option<Revision>,
 }
 
-/// Those of `keys` that differ between two databases, in order: in value, revisions, version or lease.
-pub fn diff_databases(before: Side<'_>, after: Side<'_>, keys: Keys<'_>) -> Result<Vec<Difference>, ViewError> {
+/// Those of `keys` that differ between two databases: in value, revisions, version or lease.
+pub fn diff_databases(before: Side<'_>, after: Side<'_>, keys: Keys<'_>) -> Result<Differences, ViewError> {
     let prints = Fingerprinter::default();
     let digest = RandomState::new();
     let mut digests = KeyMap::<u64>::default();
-    visit_side(before, keys, |_, key, value| {
+    let holes_before = visit_side(before, keys, |_, key, value| {
         digests.set(prints.of(key), digest.hash_one(value));
     })?;
 
     let mut differences = Vec::new();
     let mut changed = KeyMap::<usize>::default();
-    visit_side(after, keys, |at, key, value| {
+    let holes_after = visit_side(after, keys, |at, key, value| {
         let print = prints.of(key);
         let known = digests.remove(print);
         if known == Some(digest.hash_one(value)) {
@@ -186,13 +200,17 @@ pub fn diff_databases(before: Side<'_>, after: Side<'_>, keys: Keys<'_>) -> Resu
         })?;
     }
     differences.sort_unstable_by(|a, b| a.key.cmp(&b.key));
-    Ok(differences)
+    Ok(Differences { keys: differences, holes_before, holes_after })
 }
 
-/// Shows `visit` every live key of a side with its record.
-fn visit_side(side: Side<'_>, keys: Keys<'_>, mut visit: impl FnMut(RevKey, &[u8], &[u8])) -> Result<(), ViewError> {
+/// Shows `visit` every live key of a side with its record. Returns what the side's file lacks of what was come by.
+fn visit_side(
+    side: Side<'_>,
+    keys: Keys<'_>,
+    mut visit: impl FnMut(RevKey, &[u8], &[u8]),
+) -> Result<Option<Holes>, ViewError> {
     let at = Horizon::of(side.database)?.at(side.database, side.at)?;
-    newest(
+    Ok(newest(
         side.database,
         at,
         keys,
@@ -203,6 +221,5 @@ fn visit_side(side: Side<'_>, keys: Keys<'_>, mut visit: impl FnMut(RevKey, &[u8
             }
             Ok(ControlFlow::Continue(()))
         },
-    )?;
-    Ok(())
+    )?)
 }

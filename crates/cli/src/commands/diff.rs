@@ -6,10 +6,11 @@ use archive::object::Wanted;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use etcd_data::RevKey;
-use etcd_data::diff::{Change, Difference, Side, diff_databases, diff_revisions};
+use etcd_data::diff::{Change, Difference, Differences, Side, diff_databases, diff_revisions};
 use etcd_data::live::{self, Keys};
 use etcd_data::view::ViewError;
 
+use crate::building::note_holes;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::json::documented;
@@ -88,12 +89,14 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
         }
         None => (args.source.clone(), None),
     };
-    let (_, differences) = source.read(ui, &args.from, part, |ui, first| match (&other, first.point()) {
+    let (first, found) = source.read(ui, &args.from, part, |ui, first| match (&other, first.point()) {
         (Some(other), _) => between(ui, args, first, other, part),
         // Two points of an archive need not be made of the same objects.
         (None, Some(_)) => between(ui, args, first, &source, part),
         (None, None) => within(args, first),
     })?;
+    note_holes(ui, &first, found.holes_before)?;
+    let differences = found.keys;
     if !differences.is_empty() {
         ui.exit_so_far = Exit::Findings;
     }
@@ -107,7 +110,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
 }
 
 /// What differs, or why the first point cannot be read.
-type Compared = Result<Vec<Difference>, ViewError>;
+type Compared = Result<Differences, ViewError>;
 
 /// What differs between two revisions of a file.
 fn within(args: &Args, file: &Opened) -> Result<Compared, Failure> {
@@ -119,7 +122,7 @@ fn within(args: &Args, file: &Opened) -> Result<Compared, Failure> {
 /// What differs between `first` and the second point, which is in `other`.
 fn between(ui: &mut Ui, args: &Args, first: &Opened, other: &SourceArgs, part: Part<'_>) -> Result<Compared, Failure> {
     let keys = Keys::Prefix(&args.prefix.0);
-    let (_, compared) = other.read(ui, &args.to, part, |_, second| {
+    let (second, compared) = other.read(ui, &args.to, part, |_, second| {
         let _reading = Reading::begin("comparing", first.database.size_bytes() + second.database.size_bytes());
         let before = Side { database: &first.database, at: first.at };
         let after = Side { database: &second.database, at: second.at };
@@ -129,6 +132,9 @@ fn between(ui: &mut Ui, args: &Args, first: &Opened, other: &SourceArgs, part: P
             compared => compared.map(Ok),
         })
     })?;
+    if let Ok(found) = &compared {
+        note_holes(ui, &second, found.holes_after)?;
+    }
     Ok(compared)
 }
 

@@ -94,7 +94,7 @@ pub(crate) fn look_at(database: &Database, asked: &[i64]) {
         assert!(naive.is_none() || report.hash.is_some());
     }
     let side = Side { database, at: None };
-    assert!(diff_databases(side, side, Keys::All).map_or(true, |differences| differences.is_empty()));
+    assert!(diff_databases(side, side, Keys::All).map_or(true, |differences| differences.keys.is_empty()));
     let _ = diff_revisions(database, Some(Revision(asked[0])), None, Keys::All);
     let _ = diff_revisions(database, None, Some(Revision(2)), Keys::Prefix(b"a"));
     let _ = Survivors::find(database, Revision(current / 2), Rules::KeepLastDeletion);

@@ -37,7 +37,7 @@ fn two_revisions_differ_as_the_models_do() {
         for _ in 0..12 {
             let (from, to) = (any(), any());
             for keys in [Keys::All, Keys::Prefix(b"/a/")] {
-                let found = diff_revisions(&database, Some(Revision(from)), Some(Revision(to)), keys).unwrap();
+                let found = diff_revisions(&database, Some(Revision(from)), Some(Revision(to)), keys).unwrap().keys;
                 assert_eq!(found, expected(&model, from, &model, to, keys), "{from} to {to}");
             }
         }
@@ -60,9 +60,9 @@ fn two_databases_differ_as_the_models_do() {
         for at in [None, Some(Revision(other.current / 2 + 3))] {
             let (from, to) = at.map_or((model.current, other.current), |at| (at.0, at.0));
             let (before, after) = (Side { database: &first, at }, Side { database: &second, at });
-            let found = diff_databases(before, after, Keys::All).unwrap();
+            let found = diff_databases(before, after, Keys::All).unwrap().keys;
             assert_eq!(found, expected(&model, from, &other, to, Keys::All));
-            let found = diff_databases(after, before, Keys::All).unwrap();
+            let found = diff_databases(after, before, Keys::All).unwrap().keys;
             assert_eq!(found, expected(&other, to, &model, from, Keys::All));
         }
     }
@@ -73,8 +73,8 @@ fn a_database_does_not_differ_from_itself() {
     let model = Model::random(&mut Random::new(9), 500);
     let database = model.database();
     let side = Side { database: &database, at: None };
-    assert_eq!(diff_databases(side, side, Keys::All).unwrap(), []);
-    assert_eq!(diff_revisions(&database, None, None, Keys::All).unwrap(), []);
+    assert_eq!(diff_databases(side, side, Keys::All).unwrap().keys, []);
+    assert_eq!(diff_revisions(&database, None, None, Keys::All).unwrap().keys, []);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn what_became_of_a_key_follows_from_its_sides() {
         .put("again", "1")
         .put("brief", "1")
         .delete("brief");
-    let found = diff_revisions(&model.database(), Some(Revision(4)), None, Keys::All).unwrap();
+    let found = diff_revisions(&model.database(), Some(Revision(4)), None, Keys::All).unwrap().keys;
     let changes: Vec<_> = found.iter().map(|it| (std::str::from_utf8(&it.key).unwrap(), it.change())).collect();
     assert_eq!(
         changes,

@@ -72,7 +72,7 @@ pub(super) fn diff(open: &Shelved, wanted: &WantedDiff) -> Result<Diff, Problem>
     // Each ends with its point; of one opened for few keys, the last of those may be earlier.
     let before = Side { database: &before.database, at: None };
     let after = Side { database: &after.database, at: None };
-    let found = diff_databases(before, after, Keys::Prefix(prefix)).map_err(|error| of_view(&error))?;
+    let found = diff_databases(before, after, Keys::Prefix(prefix)).map_err(|error| of_view(&error))?.keys;
     let count = |change| found.iter().filter(|found| found.change() == change).count() as u64;
     Ok(Diff {
         from,
