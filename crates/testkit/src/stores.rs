@@ -9,6 +9,7 @@
 //! | [`FakeGcs`] | the XML interface of GCS, of the other what keeps objects, and where its tokens come from | ours, a thread |
 //! | [`FakeVault`] | Vault's engine `transit` | ours, a thread |
 //! | [`Toxic`] | whatever the server behind it does, but late, slowly, or not at all | ours, a thread |
+//! | [`Faltering`] | HTTP, as the server behind it, but for requests that go wrong as a seed draws | ours, a thread |
 //! | [`Tls`] | whatever the server behind it does, with TLS | ours, a thread |
 //! | [`Proxy`] | HTTP, for others, and counts | ours, a thread |
 //! | [`Identities`] | what issues credentials to workloads and machines: AWS's services, Azure's, Google's, Keycloak and the like | ours, a thread |
@@ -26,6 +27,7 @@ mod customer_keys;
 mod default_retention;
 mod fake_gcs;
 mod fake_vault;
+mod faltering;
 mod gate;
 mod identities;
 mod immutable_blobs;
@@ -46,6 +48,7 @@ pub use customer_keys::CustomerKeys;
 pub use default_retention::DefaultRetention;
 pub use fake_gcs::{FakeGcs, Scripted};
 pub use fake_vault::FakeVault;
+pub use faltering::{Falter, Faltering};
 pub use identities::Identities;
 pub use immutable_blobs::ImmutableBlobs;
 pub use moto::Moto;

@@ -1,9 +1,12 @@
 //! What goes wrong in a round.
 
+use std::time::{Duration, Instant};
+
 use rand::Rng;
 use rand::rngs::StdRng;
+use testkit::stores::Falter;
 
-use crate::stage::Stage;
+use crate::stage::{Cast, Stage, Store};
 use crate::traffic::Traffic;
 
 /// One thing that goes wrong, and is over at the end of the round.
@@ -23,14 +26,24 @@ pub(crate) enum Fault {
     StoreAway,
     /// The store is away, and the agent is killed meanwhile.
     StoreAwayAndAgentKilled,
+    /// The store does much of what it is asked wrongly, late or in vain, in each way that there is.
+    StoreFalters,
+    /// So it does, and an agent is killed and begins meanwhile.
+    StoreFaltersAndAgentKilled,
     /// The agent that writes is frozen until another one has taken over, and then goes on.
     WriterFrozen,
     /// The clock of the agent that writes jumps, forth and back.
     ClockJumps,
 }
 
+/// Several times what a loaded machine takes to make so many requests.
+const LONG: Duration = Duration::from_secs(180);
+
+/// How often the store falters in each way, at the least.
+const TIMES: u64 = 3;
+
 impl Fault {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::AgentKilled,
         Self::EtcdKilled,
         Self::BothKilled,
@@ -38,13 +51,20 @@ impl Fault {
         Self::EtcdStopped,
         Self::StoreAway,
         Self::StoreAwayAndAgentKilled,
+        Self::StoreFalters,
+        Self::StoreFaltersAndAgentKilled,
         Self::WriterFrozen,
         Self::ClockJumps,
     ];
 
-    /// Whether it can happen where there are so many agents.
-    pub(crate) fn is_possible_with(self, agents: usize) -> bool {
-        self != Self::WriterFrozen || agents > 1
+    /// Whether it can happen there.
+    pub(crate) fn is_possible_with(self, cast: &Cast) -> bool {
+        match self {
+            Self::WriterFrozen => cast.agents > 1,
+            // A folder is there or is not; a disk that is full has a test of its own.
+            Self::StoreFalters | Self::StoreFaltersAndAgentKilled => cast.store == Store::Bucket,
+            _ => true,
+        }
     }
 
     /// Lets it happen, while `traffic` goes on.
@@ -97,6 +117,20 @@ impl Fault {
                 stage.place.returns();
                 stage.start_agent(writer);
             }
+            Self::StoreFalters => {
+                stage.place.falters(random.random());
+                until_everything_went_wrong(stage, traffic);
+                stage.place.recovers();
+            }
+            Self::StoreFaltersAndAgentKilled => {
+                stage.place.falters(random.random());
+                traffic.until_more(random.random_range(100..300));
+                stage.agents.kill(writer);
+                traffic.until_more(random.random_range(1..50));
+                stage.start_agent(writer);
+                until_everything_went_wrong(stage, traffic);
+                stage.place.recovers();
+            }
             Self::WriterFrozen => {
                 let right = stage.agents.right_of(writer);
                 stage.agents.freeze(writer);
@@ -116,6 +150,16 @@ impl Fault {
                 }
             }
         }
+    }
+}
+
+/// Goes on until the store has faltered in each way since this fault began, several times.
+fn until_everything_went_wrong(stage: &Stage, traffic: &Traffic) {
+    let deadline = Instant::now() + LONG;
+    let is_enough = |times: Option<&u64>| times.is_some_and(|times| *times >= TIMES);
+    while !Falter::ALL.iter().all(|way| is_enough(stage.place.faltered().get(way))) {
+        assert!(Instant::now() < deadline, "the store falters only so: {:?}", stage.place.faltered());
+        traffic.until_more(20);
     }
 }
 

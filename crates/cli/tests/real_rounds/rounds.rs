@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::iter;
 use std::sync::{LazyLock, Mutex};
 
 use etcd_data::Revision;
@@ -11,6 +10,7 @@ use jiff::Timestamp;
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, SeedableRng};
+use testkit::stores::Falter;
 use testkit::{Ends, Member, Version};
 
 use crate::compare::Reader;
@@ -26,7 +26,8 @@ const POINTS: usize = 8;
 /// How many revisions are hashed before each compaction takes them away.
 const HASHED: usize = 20;
 
-/// The clusters of a run. Those with a single agent come last: what needs two has been dealt by then.
+/// The clusters of a run. Those with a single agent come last: what needs two has been dealt by then. What needs a bucket comes
+/// to those that have one.
 const CASTS: [Cast; 8] = [
     cast(Version::V35, 1, 2, Access::Secured, Store::Folder),
     cast(Version::V37, 1, 2, Access::Secured, Store::Folder),
@@ -76,16 +77,23 @@ fn every_kind_of_fault_comes_in_a_run_whatever_its_seed() {
     }
 }
 
-/// What goes wrong at the cluster with this number: all are dealt from one deck, in which each kind comes once before any comes again.
+/// What goes wrong at the cluster with this number: all are dealt from one deck, in which each kind comes once before any comes
+/// again, but for what is not possible at a cluster: that waits for the next one where it is.
 fn dealt(seed: u64, number: usize, rounds: usize) -> Vec<Fault> {
-    let mut random = StdRng::seed_from_u64(seed);
-    let decks = iter::repeat_with(move || {
-        let mut deck = Fault::ALL;
-        deck.shuffle(&mut random);
-        deck
-    });
-    let possible = |fault: &Fault| fault.is_possible_with(CASTS[number].agents);
-    decks.flatten().skip(number * rounds).filter(possible).take(rounds).collect()
+    let (mut random, mut deck) = (StdRng::seed_from_u64(seed), Vec::new());
+    let mut hands = CASTS.iter().map(|cast| (0..rounds).map(|_| draw(&mut deck, &mut random, cast)).collect());
+    hands.nth(number).unwrap()
+}
+
+fn draw(deck: &mut Vec<Fault>, random: &mut StdRng, cast: &Cast) -> Fault {
+    loop {
+        if let Some(at) = deck.iter().position(|fault| fault.is_possible_with(cast)) {
+            return deck.remove(at);
+        }
+        let mut next: Vec<Fault> = Fault::ALL.into_iter().filter(|fault| !deck.contains(fault)).collect();
+        next.shuffle(random);
+        deck.extend(next);
+    }
 }
 
 fn play_all(members: usize, access: Access) {
@@ -97,6 +105,8 @@ fn play_all(members: usize, access: Access) {
 #[derive(Debug, Default)]
 struct Counts {
     faults: BTreeMap<Fault, usize>,
+    /// In which way the store has faltered how often.
+    faltered: BTreeMap<Falter, u64>,
     points: usize,
     moments: usize,
     written: usize,
@@ -153,6 +163,11 @@ impl Run {
         println!("{fault:?}");
         fault.happen(&mut self.stage, &self.traffic, &mut self.random);
         *self.counts.faults.entry(fault).or_default() += 1;
+        if let Fault::StoreFalters | Fault::StoreFaltersAndAgentKilled = fault {
+            let faltered = self.stage.place.faltered();
+            assert!(Falter::ALL.iter().all(|way| faltered.contains_key(way)), "{fault:?}: {faltered:?}");
+            faltered.into_iter().for_each(|(way, count)| *self.counts.faltered.entry(way).or_default() += count);
+        }
         self.has_wrong_moments |= fault == Fault::ClockJumps;
         let sealed = self.settle();
         self.compare(sealed);
@@ -225,9 +240,10 @@ fn require_not_later(reader: &Reader, written: &[Written], moment: Timestamp) {
 
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { faults, points, moments, written, revisions } = self;
+        let Self { faults, faltered, points, moments, written, revisions } = self;
         let rounds: usize = faults.values().sum();
         write!(f, "{rounds} rounds, {points} points and {moments} moments compared, {revisions} revisions, ")?;
-        write!(f, "{written} acknowledged puts found; {faults:?}")
+        write!(f, "{written} acknowledged puts found; {faults:?}")?;
+        if faltered.is_empty() { Ok(()) } else { write!(f, "; requests to the store: {faltered:?}") }
     }
 }
