@@ -1,12 +1,21 @@
 //! Members of a cluster of three, of which one, two or all are lost.
 
 use std::fs;
+use std::sync::Arc;
 use std::time::Duration;
 
+use agent::http::published::{Mode, Prepare};
+use agent::member::outlive::Wrapper;
+use agent::member::{Member, Prepared};
 use agent::start::directory::Depth;
 use agent::start::policy::{Outdated, QuorumLost};
-use agent::start::{Start, Step};
+use agent::start::{Setup, Start, Step};
+use agent::stop::Stopper;
+use etcd_rpc::{Access, Login};
 use testkit::{Etcd, MemberPorts, Version, until};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::world::{World, contents, fill, kept, led, started};
 
@@ -205,6 +214,108 @@ fn of_two_survivors_of_five_one_builds_the_cluster_anew_and_the_others_come_to_i
         let fifth = world.joined(gone.pop().unwrap(), &ready, &second);
         agree(&[&second, &third, &fifth]);
     }
+}
+
+/// Who has no archive has no right to write to it that only one of them could have.
+#[test]
+fn of_survivors_that_are_apart_each_becomes_a_cluster_where_there_is_no_archive() {
+    let (mut world, members) = World::of(5, Version::V36);
+    let mut etcds = started(members);
+    fill(&etcds[0], "/registry/things/", 30);
+    // Whoever answers that has all of it.
+    etcds.iter().for_each(|etcd| drop(etcd.client().get("/registry/things/00029").unwrap()));
+    world.policy.quorum_lost = QuorumLost::Rebuild(Duration::ZERO);
+    // Neither of two has a quorum, be it apart from the other or not.
+    etcds.drain(2..).for_each(|etcd| drop(etcd.kill()));
+    let revision = without_leader(&etcds[0]);
+    assert_eq!(without_leader(&etcds[1]), revision);
+
+    // Both are asked before either is ended, and see the same.
+    let mut starts = [0, 1].map(|number| Start::new(world.setup_apart(number)));
+    let expected = format!("restore revision {revision} from the disk");
+    let said = starts.each_mut().map(|start| world.look_while_it_runs(start));
+    assert_eq!(said, [Some(expected.clone()), Some(expected.clone())]);
+    let mut rebuilt = Vec::new();
+    for (etcd, mut start) in etcds.into_iter().zip(starts) {
+        let stopped = etcd.stop();
+        let (said, step) = world.step_of(&mut start, Depth::Quick);
+        let Step::Ready(ready) = step else { panic!("{said}: {step:?}") };
+        assert_eq!(said, expected);
+        rebuilt.push(world.launched(stopped, &ready));
+    }
+    for (number, etcd) in rebuilt.iter().enumerate() {
+        let client = etcd.client();
+        assert!(client.get("/registry/things/00029").unwrap().is_some());
+        client.put("/registry/of", number.to_string()).unwrap();
+        let names: Vec<String> = client.member_list().unwrap().into_iter().map(|member| member.name).collect();
+        assert_eq!(names, [format!("m{number}")]);
+    }
+    let [one, other] = [0, 1].map(|number| rebuilt[number].client().get("/registry/of").unwrap().unwrap().value);
+    assert_ne!(one, other, "they are two clusters");
+}
+
+/// Who asks for users, and not for certificates, lets nobody ask how it is while nobody can log in: so it is from 3.5 on.
+#[test]
+fn where_users_alone_are_asked_for_a_member_without_a_quorum_is_mute_and_waited_for() {
+    for version in Version::ALL {
+        println!("etcd {version}");
+        let (mut world, mut etcds) = three(version);
+        world.archive(&etcds[0]);
+        let (client, (root, password)) = (etcds[0].client(), ("root", "secret"));
+        client.user_add(root, password).unwrap();
+        client.role_add(root).unwrap();
+        client.user_grant_role(root, root).unwrap();
+        client.auth_enable().unwrap();
+        world.policy.quorum_lost = QuorumLost::Rebuild(Duration::ZERO);
+        let access = Access { login: Some(Login::new(root, password)), ..Access::default() };
+        let step = |number: usize| {
+            let setup = Setup { access: access.clone(), ..world.setup(number) };
+            let (said, step) = world.step_of(&mut Start::new(setup), Depth::Whole);
+            (said, matches!(step, Step::Ready(_)))
+        };
+        etcds.drain(1..).for_each(|etcd| drop(etcd.kill()));
+        fs::remove_dir_all(world.data_dir(1)).unwrap();
+        // By what it knows itself, as the gateway tells nobody any more either.
+        until("it knows that it has no leader", || {
+            let log = etcds[0].log();
+            if log.contains("lost leader") || log.contains("lost the leader") { Ok(()) } else { Err(log) }
+        });
+        // Whoever has data and may have more than this one knows is not left out.
+        let (said, is_ready) = step(1);
+        let told = match version {
+            Version::V34 => "member m0, which runs and is at revision 31, is to build it anew",
+            _ => "member m0 runs and does not tell how far it is",
+        };
+        assert!(said.ends_with(told) && !is_ready, "{version}: {said}");
+    }
+}
+
+/// Who runs is looked after all the time, and where nobody says a word, each look takes seconds.
+#[test]
+fn a_start_does_not_wait_for_a_look_at_members_that_say_nothing() {
+    let (mut world, _) = World::of(3, Version::V36);
+    world.policy.quorum_lost = QuorumLost::Rebuild(AFTER);
+    let paused = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    paused.block_on(async {
+        // Whoever connects is let in by the system.
+        let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let door = format!("http://{}", silent.local_addr().unwrap());
+        let setup = Setup { own: vec![door.parse().unwrap()], archive: None, ..world.setup(0) };
+        let (prepared, mut told) = watch::channel(Prepared::NotYet);
+        let member = Member::new(setup, "etcd.yaml".into(), prepared, Arc::clone(&world.metrics));
+        let (stopper, wrapper) = (Stopper::default(), Wrapper::at("http://127.0.0.1:1".into(), None, None).unwrap());
+        let looks = tokio::spawn(member.clone().outlive(wrapper, stopper.stop_signal()));
+        let _asked = silent.accept().await.unwrap();
+
+        // The clock goes on only when everybody waits.
+        let began = Instant::now();
+        let start = tokio::spawn(member.prepare(Mode::Sanity));
+        told.wait_for(|told| matches!(told, Prepared::Preparing { .. })).await.unwrap();
+        assert_eq!(began.elapsed(), Duration::ZERO, "it waits for the look");
+        stopper.stop();
+        looks.await.unwrap();
+        start.abort();
+    });
 }
 
 #[test]

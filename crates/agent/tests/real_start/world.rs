@@ -115,6 +115,19 @@ impl World {
         }
     }
 
+    /// The same where the member reaches no other one, and has no archive.
+    pub(crate) fn setup_apart(&self, number: usize) -> Setup {
+        let setup = self.setup(number);
+        // Nobody listens there.
+        let at = |name: &String| match *name == self.names[number] {
+            true => format!("{name}={}", self.peers[number]),
+            false => format!("{name}=http://127.0.0.1:1"),
+        };
+        let initial_cluster = self.names.iter().map(at).collect::<Vec<_>>().join(",");
+        let place = Place { initial_cluster, ..setup.place };
+        Setup { place, endpoints: setup.own.clone(), archive: None, ..setup }
+    }
+
     /// What monitoring is told as `sample` of the starts so far.
     #[track_caller]
     pub(crate) fn require_counted(&self, sample: &str) {

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -110,6 +111,36 @@ fn of_survivors_that_are_apart_one_builds_the_cluster_anew_and_the_other_joins_i
     assert_eq!(world.lineages(), 2, "what was, and what one of them made of it");
 }
 
+/// What it has built is followed by nobody, so nobody knows whether it is a cluster. Where survivors are apart for so long, there
+/// may be two of them.
+#[test]
+fn where_the_agent_that_built_the_cluster_anew_ends_before_it_follows_the_other_survivor_builds_one_as_well() {
+    let name = "apart::where_the_agent_that_built_the_cluster_anew_ends_before_it_follows_the_other_survivor_builds_one_as_well";
+    let Some(hosts) = Hosts::of(3, name) else { return };
+    let mut world = World::begin(hosts, Version::V36, World::wrap, &["--rebuild-after", "3s"]);
+    // What is built has an etcd that does not serve yet.
+    [0, 1].iter().for_each(|host| fs::write(world.of(*host, "closed"), "").unwrap());
+    let before = world.fall_apart();
+    let is_built = |world: &World, host| world.log(host, "wrap").matches("etcd is started").count() == 2;
+    world.until("one has built the cluster anew", |world| [0, 1].iter().any(|host| is_built(world, *host)));
+    let builder = usize::from(!is_built(&world, 0));
+    let other = 1 - builder;
+    assert_eq!([builder, other].map(|host| world.kept(host).len()), [1, 0], "{}", world.said());
+    world.agents.remove(builder).kill();
+    fs::remove_file(world.of(other, "closed")).unwrap();
+
+    world.until("the other builds the cluster anew", |world| world.puts(other, "alone", "3"));
+    assert!(!world.kept(other).is_empty(), "{}", world.said());
+    for (key, value) in [("key 3", "value 39"), ("with two of three", "2")] {
+        assert!(world.reads(other, key, value), "{key}: {}", world.said());
+    }
+    let after = truth(&world.client(other));
+    world.until_sealed(after.0);
+    world.require(after);
+    world.require(before);
+    assert_eq!(world.client(other).member_list().unwrap().len(), 1);
+}
+
 impl World {
     /// All members of a new cluster run, two of them as `wrap` has it, with agents beside them that are told `more`.
     fn begin(hosts: Hosts, version: Version, wrap: fn(&Self, usize) -> Running, more: &[&str]) -> Self {
@@ -120,6 +151,7 @@ impl World {
             fs::create_dir_all(world.of(host, "volume")).unwrap();
             fs::write(world.of(host, "etcd.yaml"), world.configuration(host)).unwrap();
             fs::write(world.of(host, "token"), "of-this-host-alone").unwrap();
+            world.make_etcd(host);
         }
         world.agents = world.hosts.all().map(|host| world.agent(host, more)).collect();
         // The last one is not to come back.
@@ -167,6 +199,14 @@ impl World {
         )
     }
 
+    /// The etcd of a host: it begins as soon as there is no file `closed`.
+    fn make_etcd(&self, host: usize) {
+        let (program, closed, etcd) = (self.of(host, "etcd"), self.of(host, "closed"), self.version.etcd());
+        let wait = format!("while [ -e '{}' ]; do sleep 0.05; done", closed.display());
+        fs::write(&program, format!("#!/bin/sh\n{wait}\nexec '{}' \"$@\"\n", etcd.display())).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+    }
+
     /// A file of one host.
     fn of(&self, host: usize, name: &str) -> PathBuf {
         self.folder.path().join(format!("m-{host}")).join(name)
@@ -212,7 +252,7 @@ impl World {
         command.args(["--agent", &format!("http://{}", Self::page(host))]);
         command.arg("--config-file").arg(self.of(host, "made.yaml"));
         command.arg("--exit-note").arg(self.of(host, "exit_code"));
-        command.arg("--").arg(self.version.etcd());
+        command.arg("--").arg(self.of(host, "etcd"));
         Running::spawn(&mut command, WRAPPER.parse().unwrap(), &self.of(host, "wrap.log"))
     }
 
