@@ -4,7 +4,7 @@
 //! - `store`, `permission`: what may be done in a store
 //! - `archive`, `history`: what is there, and whether it is this cluster's; `elsewhere`: the same of the other destinations
 //! - `members` looks at etcd; `cluster`, `member`, `rights`, `agreement` judge what was seen
-//! - `certificate`, `clock`, `disk`, `told`: what those have in common; [`remedy`]: what to do where etcd does not answer
+//! - `certificate`, `clock`, `disk`, `metrics_text`: what those have in common; [`remedy`]: what to do where etcd does not answer
 //!
 //! Looking and judging are apart: what was seen is a plain value, and a judgement is a function of it. Nothing of the cluster is
 //! changed. In the store, objects of a folder of its own are written and deleted, and nothing else is.
@@ -20,11 +20,11 @@ pub mod finding;
 mod history;
 mod member;
 mod members;
+mod metrics_text;
 mod permission;
 pub mod remedy;
 mod rights;
 mod store;
-mod told;
 
 use std::future::Future;
 use std::path::PathBuf;

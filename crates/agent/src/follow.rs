@@ -7,7 +7,7 @@
 //! - [`base`]: a full from etcd; later ones are merged from the archive, and [`merged`] has members asked about them;
 //!   [`mending`] asks for another one where the archive is broken
 //! - [`line`], [`segment`]: whole revisions out of a watch, gathered until they are sealed
-//! - [`told`]: what a watch does not give
+//! - [`closing_facts`]: what a watch does not give
 //! - [`sealer`], [`spool`], [`deliver`]: on this machine's disk until the store has it, read back
 //! - [`session`]: from the right to write to its loss; [`meanwhile`]: what is captured while it is waited for
 //! - [`progress`]: what is told of all that; [`order`]: what can be asked for
@@ -15,6 +15,7 @@
 pub mod base;
 pub mod beforehand;
 pub mod choose;
+pub mod closing_facts;
 pub mod deliver;
 pub mod etcd;
 pub mod line;
@@ -29,7 +30,6 @@ pub mod sealer;
 pub mod segment;
 pub mod session;
 pub mod spool;
-pub mod told;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -52,13 +52,13 @@ pub struct Reporter {
     /// The right to write.
     pub right: watch::Receiver<Right>,
     /// What is done from time to time.
-    pub upkeep: watch::Receiver<upkeep::Told>,
+    pub upkeep: watch::Receiver<upkeep::UpkeepStatus>,
     /// The archive's other destinations.
     pub elsewhere: Vec<Elsewhere>,
     /// A restore that somebody ordered.
     pub restoring: watch::Receiver<Option<Restoring>>,
     /// The care that is taken of the cluster.
-    pub care: watch::Receiver<turns::Told>,
+    pub care: watch::Receiver<turns::CareStatus>,
     /// How the data directory beside the agent is.
     pub prepared: watch::Receiver<Prepared>,
     /// The files of our own certificates.
@@ -70,7 +70,7 @@ pub struct Elsewhere {
     /// Where.
     pub place: String,
     /// What is done there from time to time.
-    pub upkeep: watch::Receiver<upkeep::Told>,
+    pub upkeep: watch::Receiver<upkeep::UpkeepStatus>,
 }
 
 /// How often it is told, if nothing changes.
@@ -150,9 +150,9 @@ struct Heard {
     right: Right,
     /// Why the first destination does not answer, if it does not.
     unreached: Option<progress::Trouble>,
-    upkeep: upkeep::Told,
-    elsewhere: Vec<(String, upkeep::Told)>,
-    care: turns::Told,
+    upkeep: upkeep::UpkeepStatus,
+    elsewhere: Vec<(String, upkeep::UpkeepStatus)>,
+    care: turns::CareStatus,
     prepared: Prepared,
     certificates: Vec<Certificate>,
 }
@@ -304,8 +304,8 @@ impl Heard {
     }
 
     fn upkeep(&self) -> Upkeep {
-        let upkeep::Told { merge, verify, reread, compare, prune, drill, .. } = &self.upkeep;
-        let turns::Told { defragmented, next_defragmentation, .. } = &self.care;
+        let upkeep::UpkeepStatus { merge, verify, reread, compare, prune, drill, .. } = &self.upkeep;
+        let turns::CareStatus { defragmented, next_defragmentation, .. } = &self.care;
         Upkeep {
             merge: task(merge),
             verify: task(verify),
@@ -322,7 +322,7 @@ impl Heard {
     }
 
     fn doing(&self) -> Vec<api::status::Doing> {
-        let upkeep::Told { merge, verify, reread, compare, prune, drill, .. } = &self.upkeep;
+        let upkeep::UpkeepStatus { merge, verify, reread, compare, prune, drill, .. } = &self.upkeep;
         let works = [
             (merge, "merging deltas"),
             (verify, "reading back what is new"),
@@ -349,14 +349,14 @@ impl Heard {
 }
 
 /// The newest point of each level that is recorded.
-fn proven(upkeep: &upkeep::Told) -> impl Iterator<Item = Reached> {
+fn proven(upkeep: &upkeep::UpkeepStatus) -> impl Iterator<Item = Reached> {
     upkeep.proven.iter().filter_map(|(point, shown)| {
         Some(Reached { proof: proof(point.level), revision: point.revision.0, time: None, shown: (*shown)? })
     })
 }
 
 /// A destination that is copied to.
-fn elsewhere(place: &str, upkeep: &upkeep::Told) -> Destination {
+fn elsewhere(place: &str, upkeep: &upkeep::UpkeepStatus) -> Destination {
     let last = upkeep.copy.last.as_ref();
     let trouble = last.and_then(|last| {
         let at = upkeep.copy.failing_since.unwrap_or(last.at);

@@ -31,7 +31,7 @@ use crate::report::{Elsewhere, Reporter};
 use crate::sidecar::Sidecar;
 use crate::start::OnItsWay;
 use crate::stop::Stopper;
-use crate::upkeep::{Schedule, Told, Upkeep};
+use crate::upkeep::{Schedule, Upkeep, UpkeepStatus};
 
 /// What an agent is told.
 pub struct Settings {
@@ -151,7 +151,7 @@ impl Agent {
 
         let mut beside = JoinSet::new();
         beside.spawn(home.clone().keep_looking_at_key(pen.right(), stopper.stop_signal()));
-        let (told, upkeep) = watch::channel(Told::default());
+        let (told, upkeep) = watch::channel(UpkeepStatus::default());
         if let Some(schedule) = schedule {
             let (home, right, metrics) = (home.clone(), pen.right(), Arc::clone(&metrics));
             let (standing, merged) = (standing.clone(), merged.clone());
@@ -160,7 +160,7 @@ impl Agent {
         }
         let mut elsewhere = Vec::new();
         for (other, schedule) in &others {
-            let (told, upkeep) = watch::channel(Told::default());
+            let (told, upkeep) = watch::channel(UpkeepStatus::default());
             elsewhere.push(Elsewhere { place: other.store.place().to_owned(), upkeep });
             let (first, schedule) = (Some(home.clone()), schedule.clone());
             let (right, metrics) = (pen.right(), Arc::clone(&metrics));
@@ -171,7 +171,7 @@ impl Agent {
             beside.spawn(keeper.keep_up(stopper.stop_signal()));
         }
         let others = others.into_iter().map(|(other, _)| other).collect();
-        let (told, cared) = watch::channel(turns::Told::default());
+        let (told, cared) = watch::channel(turns::CareStatus::default());
         if let Some(care) = care {
             let (right, standing) = (pen.right(), standing.clone());
             let turns = Turns { care, right, standing, told, metrics: Arc::clone(&metrics) };

@@ -9,7 +9,7 @@
 //! member answered about, and a full that was merged as soon as they have answered about that; and every object again
 //! within a month, a small part each hour.
 //!
-//! - [`Schedule`]: what is done when; [`Told`]: what is told of it; [`Reach`]: how far the archive could be restored
+//! - [`Schedule`]: what is done when; [`UpkeepStatus`]: what is told of it; [`Reach`]: how far the archive could be restored
 //! - `merging`, `copying`, `checking`, `comparing`, `pruning`: each kind of work
 
 mod checking;
@@ -19,7 +19,7 @@ mod merging;
 mod pruning;
 mod reach;
 mod schedule;
-mod told;
+mod status;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,7 +48,7 @@ use schedule::When;
 
 pub use reach::{Point, Reach};
 pub use schedule::{DAILY, Drilling, Schedule, WINDOW, keeping};
-pub use told::{Contradiction, Findings, Outcome, Standing, Told};
+pub use status::{Contradiction, Findings, Outcome, Standing, UpkeepStatus};
 
 /// One kind of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -86,7 +86,7 @@ pub struct Upkeep {
     /// What is broken: following has a full from etcd mend it.
     pub mending: Mending,
     /// What is told.
-    pub told: watch::Sender<Told>,
+    pub told: watch::Sender<UpkeepStatus>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
 }

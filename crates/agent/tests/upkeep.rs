@@ -17,7 +17,7 @@ use agent::home::{Home, Site};
 use agent::metrics::Metrics;
 use agent::pen::{Pen, Right};
 use agent::stop::Stopper;
-use agent::upkeep::{Schedule, Told, Upkeep, Work};
+use agent::upkeep::{Schedule, Upkeep, UpkeepStatus, Work};
 use api::status::{Agent, Cluster, Status};
 use archive::Anchor;
 use archive::fence::{Candidate, Instance, Terms};
@@ -38,7 +38,7 @@ const OFTEN: Duration = Duration::from_millis(50);
 
 /// Somebody who does what is due, and tells.
 struct Keeper {
-    told: watch::Receiver<Told>,
+    told: watch::Receiver<UpkeepStatus>,
     metrics: Arc<Metrics>,
     /// What it hears of following.
     standing: watch::Sender<Standing>,
@@ -78,7 +78,7 @@ impl Keeper {
         let pen = Pen::take_up(home.clone(), me, Terms::default(), wanted.subscribe(), None);
         let mut right = pen.right();
         timeout(LONG, right.wait_for(|right| right.permit().is_some())).await.unwrap().unwrap();
-        let (told, heard) = watch::channel(Told::default());
+        let (told, heard) = watch::channel(UpkeepStatus::default());
         let standing = watch::Sender::new(Standing { answers, ..Standing::default() });
         let (hears, metrics) = (standing.subscribe(), Arc::new(Metrics::new()));
         let counted = Arc::clone(&metrics);
@@ -119,9 +119,9 @@ impl Keeper {
     }
 
     /// Waits until a `work` that has begun now is over.
-    async fn until_done(&mut self, work: Work) -> Told {
+    async fn until_done(&mut self, work: Work) -> UpkeepStatus {
         let begun = Timestamp::now();
-        let is_over = |told: &Told| {
+        let is_over = |told: &UpkeepStatus| {
             let last = told.clone().of(work).last.clone();
             last.is_some_and(|last| last.at.duration_since(begun).as_secs_f64() > last.took.as_secs_f64())
         };
@@ -179,7 +179,7 @@ fn older(world: &World) -> Vec<PathBuf> {
     found
 }
 
-fn what(told: &Told) -> Vec<String> {
+fn what(told: &UpkeepStatus) -> Vec<String> {
     told.findings().map(|(place, what)| format!("{place}: {what}")).collect()
 }
 
@@ -227,7 +227,7 @@ async fn comparing_reads_what_leads_to_the_point_and_rereading_reads_the_rest() 
     bytes[middle] ^= 0xff;
     fs::write(&decayed, bytes).unwrap();
     let name = decayed.file_name().unwrap().to_str().unwrap().to_owned();
-    let is_told = |told: &Told| what(told).iter().any(|what| what.contains(&name));
+    let is_told = |told: &UpkeepStatus| what(told).iter().any(|what| what.contains(&name));
 
     let mut keeper = Keeper::of(&world, Schedule { compare_every: OFTEN, verify_every: OFTEN, ..nothing() }).await;
     let told = keeper.until_done(Work::Compare).await;
@@ -364,7 +364,7 @@ async fn that_a_merged_full_is_right_takes_nothing_back_of_what_is_wrong_with_th
     keeper.merged.want(full.clone());
     keeper.merged.answer(&full, vec![world.answer(full.revision.0)]);
     let right = format!("revision {} rebuilt has the hash", full.revision);
-    let says = |told: &Told| {
+    let says = |told: &UpkeepStatus| {
         let last = told.compare.last.as_ref().and_then(|last| last.result.as_ref().ok());
         last.is_some_and(|said| said.contains(&right))
     };
@@ -389,7 +389,7 @@ async fn an_archive_that_is_gone_is_not_taken_for_one_that_has_not_begun() {
                 fs::rename(prod.join(&lineage), away.path().join(&lineage)).unwrap();
             }
         }
-        let is_gone = |told: &Told| told.reach.as_ref().is_some_and(|reach| reach.newest.is_none());
+        let is_gone = |told: &UpkeepStatus| told.reach.as_ref().is_some_and(|reach| reach.newest.is_none());
         drop(timeout(LONG, keeper.told.wait_for(is_gone)).await.expect("it is told").unwrap());
         keeper.stop.stop();
         in_time("it stops", keeper.task).await.unwrap();
@@ -412,7 +412,7 @@ async fn who_stands_by_tells_of_them_too() {
     let site = Site::open_to_all(Arc::clone(&world.store), world.folder.path());
     let home = Home::at(site, world.cluster.clone());
     let (right, standing) = (watch::Sender::new(Right::default()), watch::Sender::new(Standing::default()));
-    let ((told, mut heard), metrics) = (watch::channel(Told::default()), Arc::new(Metrics::new()));
+    let ((told, mut heard), metrics) = (watch::channel(UpkeepStatus::default()), Arc::new(Metrics::new()));
     let (schedule, counted) = (Schedule { verify_every: OFTEN, ..nothing() }, Arc::clone(&metrics));
     let (right, standing) = (right.subscribe(), standing.subscribe());
     let (merged, mending) = (Merged::default(), Mending::default());

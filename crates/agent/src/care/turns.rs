@@ -17,7 +17,7 @@ use crate::upkeep::Outcome;
 
 /// What is told of the care that is taken.
 #[derive(Debug, Clone, Default)]
-pub struct Told {
+pub struct CareStatus {
     /// What a person should know.
     pub notes: Vec<Note>,
     /// How the last defragmentation went.
@@ -37,7 +37,7 @@ pub struct Turns {
     /// How far the archive has come.
     pub standing: watch::Receiver<Standing>,
     /// What is told.
-    pub told: watch::Sender<Told>,
+    pub told: watch::Sender<CareStatus>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
 }
@@ -111,8 +111,12 @@ impl Turns {
             tracing::warn!(trouble, "a step of care failed");
         }
         self.told.send_modify(|told| {
-            *told =
-                Told { notes, defragmented: outcome.or(told.defragmented.take()), next_defragmentation: next, trouble };
+            *told = CareStatus {
+                notes,
+                defragmented: outcome.or(told.defragmented.take()),
+                next_defragmentation: next,
+                trouble,
+            };
         });
         succeeded
     }

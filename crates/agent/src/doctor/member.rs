@@ -8,7 +8,7 @@ use jiff::fmt::rfc2822;
 
 use super::finding::{Check, Finding};
 use super::members::{Look, Metrics};
-use super::{certificate, clock, told};
+use super::{certificate, clock, metrics_text};
 use crate::http::validity;
 
 /// What etcd takes for its quota if it is not told.
@@ -41,7 +41,7 @@ pub(super) fn judge(look: &Look, now: Timestamp) -> Vec<Finding> {
 fn of_quota(look: &Look, status: &Status) -> Finding {
     let check = Check::of("quota").on(&look.name);
     let metrics = look.page.as_ref().ok().map(|metrics| metrics.page.text.as_str());
-    let by_metrics = metrics.and_then(|page| told::value(page, "etcd_server_quota_backend_bytes"));
+    let by_metrics = metrics.and_then(|page| metrics_text::value(page, "etcd_server_quota_backend_bytes"));
     let known = status.quota_bytes.map(|quota| quota as f64).or(by_metrics).filter(|quota| *quota > 0.0);
     let quota = known.unwrap_or(USUAL_QUOTA as f64);
     let size = status.db_size_bytes as f64;
@@ -95,7 +95,7 @@ fn of_page(name: &str, metrics: &Metrics, now: Timestamp) -> Vec<Finding> {
 
 /// What a member has measured of its own disk since it was started.
 fn of_disk(check: &'static str, name: &str, page: &str, metric: &str, good: Duration, what: &str) -> Option<Finding> {
-    let slowest = told::quantile(page, metric, 0.99)?;
+    let slowest = metrics_text::quantile(page, metric, 0.99)?;
     let seen = match slowest.is_finite() {
         true => format!("{what} {:.0} ms", slowest * 1000.0),
         false => "1 of 100 took longer than etcd counts".into(),
@@ -115,7 +115,7 @@ fn of_disk(check: &'static str, name: &str, page: &str, metric: &str, good: Dura
 }
 
 fn of_files(name: &str, page: &str) -> Option<Finding> {
-    let (open, most) = (told::value(page, "process_open_fds")?, told::value(page, "process_max_fds")?);
+    let (open, most) = (metrics_text::value(page, "process_open_fds")?, metrics_text::value(page, "process_max_fds")?);
     let check = Check::of("files").on(name);
     let seen = format!("{open:.0} of {most:.0} open files");
     Some(match open > most * NEARLY_FULL {

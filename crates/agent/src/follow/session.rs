@@ -24,6 +24,7 @@ use tracing::Instrument;
 
 use crate::follow::base::{BaseError, BasePlan};
 use crate::follow::choose::{Nobody, called, choose};
+use crate::follow::closing_facts::ClosingFacts;
 use crate::follow::deliver::{Delivered, Undelivered, deliver};
 use crate::follow::line::{Break, Line};
 use crate::follow::live::{Auth, Live, Sight, Trouble};
@@ -31,7 +32,6 @@ use crate::follow::order::{self, Order};
 use crate::follow::progress::{Doing, Mark};
 use crate::follow::resume::{ForeignCluster, Resume, ResumeError, resume, tells};
 use crate::follow::segment::Segment;
-use crate::follow::told::Told;
 use crate::follow::{Follower, LONGEST_FULL_PAUSE, LONGEST_PAUSE};
 use crate::home::Home;
 use crate::stop::Stop;
@@ -143,7 +143,7 @@ pub struct Session {
     sealed: Revision,
     /// The changes of that revision: who watches again compares them with what the cluster says of it.
     last: Vec<TailRecord>,
-    told: Told,
+    told: ClosingFacts,
     avoided: Option<u64>,
     /// Since when nobody has told anything.
     silent_since: Option<Instant>,
@@ -195,7 +195,7 @@ impl Session {
         let base = progress.full_taken(plan.begin(&note, &whom, &**live, home)).await?;
         plan.member = base.member;
         progress.tell(|told| told.sealed = Some(Mark { revision: base.revision, seen: now }));
-        let mut told = Told::by(&base.closing);
+        let mut told = ClosingFacts::by(&base.closing);
         told.see_full(base.auth);
         let last = (base.revision, base.changes);
         Ok(Self::stand(follower, plan, last, None, told, &sight))
@@ -222,7 +222,7 @@ impl Session {
         sight: &Sight,
         member: u64,
     ) -> Result<Self, SessionError> {
-        let mut told = Told::by(&tip.closing);
+        let mut told = ClosingFacts::by(&tip.closing);
         told.see_full(auth_in_full(&follower.home.recalling(), &tip.lineage, sealed.revision).await?);
         let plan = BasePlan { member, etcd_cluster: sight.cluster, lineage: tip.lineage, epoch };
         follower.progress.tell(|told| told.sealed = Some(sealed));
@@ -234,7 +234,7 @@ impl Session {
         plan: BasePlan,
         (reached, last): (Revision, Vec<TailRecord>),
         link: Option<Link>,
-        mut told: Told,
+        mut told: ClosingFacts,
         sight: &Sight,
     ) -> Self {
         told.see(sight);
@@ -249,7 +249,12 @@ impl Session {
         Self::after(plan, (reached, last), link, told)
     }
 
-    fn after(plan: BasePlan, (reached, last): (Revision, Vec<TailRecord>), link: Option<Link>, told: Told) -> Self {
+    fn after(
+        plan: BasePlan,
+        (reached, last): (Revision, Vec<TailRecord>),
+        link: Option<Link>,
+        told: ClosingFacts,
+    ) -> Self {
         let line = Line::after(plan.etcd_cluster, reached);
         Self {
             plan,

@@ -112,7 +112,7 @@ async fn whose_etcd_raises_an_alarm_is_told_what_to_do() {
         (vec![no_space, Note::NotRelieved], vec!["raise --quota-backend-bytes", "--relieve-no-space"]),
     ];
     for (notes, expected) in table {
-        let care = turns::Told { notes: notes.clone(), ..turns::Told::default() };
+        let care = turns::CareStatus { notes: notes.clone(), ..turns::CareStatus::default() };
         let heard = Heard { care, ..Heard::default() };
         let findings = heard.status(Timestamp::now(), &reporter, Vec::new()).findings;
         let remedies: Vec<&str> = findings.iter().filter_map(|finding| finding.remedy.as_deref()).collect();
@@ -149,7 +149,7 @@ async fn an_alarm_is_told_though_nobody_takes_care_and_only_once() {
     for (alarms, notes, expected) in table {
         let sight = Sight { members: vec![alarmed(1, &alarms)], ..Sight::default() };
         let standing = Standing { sight: Some(sight), ..Standing::default() };
-        let care = turns::Told { notes, ..turns::Told::default() };
+        let care = turns::CareStatus { notes, ..turns::CareStatus::default() };
         let findings = Heard { standing, care, ..Heard::default() }.status(Timestamp::now(), &reporter, Vec::new());
         let findings = findings.findings;
         assert_eq!(findings.len(), expected.len(), "{alarms:?}: {findings:?}");
@@ -227,7 +227,7 @@ async fn what_each_kind_of_work_found_is_told_here_and_elsewhere() {
     let mut reporter = reporter().await;
     let found = |what: &str| vec![("etcd/object".to_owned(), what.to_owned())];
     let by_work = [(upkeep::Work::Compare, found("another hash")), (upkeep::Work::Verify, found("damaged"))];
-    let told = || upkeep::Told { findings: by_work.clone().into(), ..upkeep::Told::default() };
+    let told = || upkeep::UpkeepStatus { findings: by_work.clone().into(), ..upkeep::UpkeepStatus::default() };
     reporter.upkeep = watch::Sender::new(told()).subscribe();
     let upkeep = watch::Sender::new(told()).subscribe();
     reporter.elsewhere = vec![Elsewhere { place: "s3://b/".into(), upkeep }];
@@ -403,11 +403,11 @@ async fn a_full_that_cannot_be_taken_is_told_beside_what_is_delivered() {
 }
 
 /// A destination that has something up to revision `last`, written at `second`, and can be restored up to `newest`.
-fn reaching(last: i64, second: i64, newest: Option<i64>) -> upkeep::Told {
+fn reaching(last: i64, second: i64, newest: Option<i64>) -> upkeep::UpkeepStatus {
     let point = |revision: i64| Point { lineage: None, revision: Revision(revision) };
     let written = Timestamp::from_second(second).unwrap();
     let reach = Some(Reach { last: point(last), written, newest: newest.map(point) });
-    upkeep::Told { reach, ..upkeep::Told::default() }
+    upkeep::UpkeepStatus { reach, ..upkeep::UpkeepStatus::default() }
 }
 
 #[test]
@@ -418,7 +418,7 @@ fn what_is_damaged_or_missing_is_not_recoverable_unless_another_destination_has_
     let only_four = "only revision 4 could be restored: what leads to revision 9 is damaged or missing";
     let only_there = "only revision 5 could be restored from s3://b/: what leads to revision 9 is damaged or missing";
     let table = [
-        (upkeep::Told::default(), None, (Verdict::Yes, Some(9), None)),
+        (upkeep::UpkeepStatus::default(), None, (Verdict::Yes, Some(9), None)),
         (reaching(9, 990, Some(9)), None, (Verdict::Yes, Some(9), None)),
         (reaching(9, 990, Some(4)), None, (Verdict::Late, Some(4), Some(only_four))),
         (reaching(9, 990, None), None, (Verdict::No, None, Some(nothing))),
@@ -429,7 +429,7 @@ fn what_is_damaged_or_missing_is_not_recoverable_unless_another_destination_has_
         (reaching(9, 990, None), Some(reaching(5, 100, Some(5))), (Verdict::Late, Some(5), Some(only_there))),
         (reaching(9, 990, Some(4)), Some(reaching(9, 990, Some(4))), (Verdict::Late, Some(4), Some(only_four))),
         (reaching(9, 990, None), Some(reaching(9, 990, None)), (Verdict::No, None, Some(nothing))),
-        (reaching(9, 990, None), Some(upkeep::Told::default()), (Verdict::No, None, Some(nothing))),
+        (reaching(9, 990, None), Some(upkeep::UpkeepStatus::default()), (Verdict::No, None, Some(nothing))),
         // What another one lacks takes nothing away.
         (reaching(9, 990, Some(9)), Some(reaching(9, 990, None)), (Verdict::Yes, Some(9), None)),
     ];
@@ -452,14 +452,14 @@ fn what_is_damaged_or_missing_is_not_recoverable_unless_another_destination_has_
 }
 
 /// One whose newest point is not what a member has, and that members have confirmed up to the revisions `anchored`.
-fn contradicted(at: i64, anchored: &[i64]) -> upkeep::Told {
+fn contradicted(at: i64, anchored: &[i64]) -> upkeep::UpkeepStatus {
     let proven = anchored.iter().map(|revision| {
         let (lineage, revision) = (None, Revision(*revision));
         (ProvenPoint { lineage, revision, level: Level::Anchored }, None)
     });
     let point = Point { lineage: None, revision: Revision(at) };
     let contradiction = Some(Contradiction { point, member: "m1".into() });
-    upkeep::Told { proven: proven.collect(), contradiction, ..reaching(9, 990, Some(9)) }
+    upkeep::UpkeepStatus { proven: proven.collect(), contradiction, ..reaching(9, 990, Some(9)) }
 }
 
 #[test]
@@ -481,7 +481,7 @@ fn what_members_contradict_is_recoverable_as_far_as_they_have_confirmed_it() {
         assert_eq!((told.verdict, told.revision, told.why_not.as_deref()), expected);
     }
     // What is lacking besides may be worse.
-    let upkeep = upkeep::Told { reach: reaching(9, 990, None).reach, ..contradicted(8, &[4]) };
+    let upkeep = upkeep::UpkeepStatus { reach: reaching(9, 990, None).reach, ..contradicted(8, &[4]) };
     let heard = Heard { standing: following, upkeep, ..Heard::default() };
     assert_eq!(recoverable(&heard, 1000).verdict, Verdict::No);
 }
@@ -504,7 +504,7 @@ fn a_restore_takes_as_long_as_a_drill_did() {
     let sight = Some(Sight { members: vec![member], ..Sight::default() });
     for (drill_took, expected) in [(None, (Some(1.5), false)), (Some(Duration::from_millis(8200)), (Some(8.2), true))] {
         let standing = Standing { sight: sight.clone(), ..Standing::default() };
-        let upkeep = upkeep::Told { drill_took, ..upkeep::Told::default() };
+        let upkeep = upkeep::UpkeepStatus { drill_took, ..upkeep::UpkeepStatus::default() };
         let told = recoverable(&Heard { standing, upkeep, ..Heard::default() }, 100);
         assert_eq!((told.restore_seconds, told.restore_measured), expected);
     }

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::Heard;
 use crate::follow::Rhythm;
 use crate::follow::progress::Doing;
-use crate::upkeep::{Contradiction, Point, Reach, Told};
+use crate::upkeep::{Contradiction, Point, Reach, UpkeepStatus};
 
 /// What is judged of the archive.
 #[derive(Debug)]
@@ -102,7 +102,7 @@ fn is_elsewhere(heard: &Heard) -> bool {
 }
 
 /// What is lacking at the first destination, if no other one has all of it.
-fn lack(first: &Told, elsewhere: &[(String, Told)]) -> Option<Lack> {
+fn lack(first: &UpkeepStatus, elsewhere: &[(String, UpkeepStatus)]) -> Option<Lack> {
     let reach = first.reach.as_ref().filter(|reach| !reach.is_whole())?;
     let others = || elsewhere.iter().filter_map(|(place, told)| Some((place.as_str(), told.reach.as_ref()?)));
     if others().any(|(_, other)| has_all(other, reach)) {
@@ -127,7 +127,7 @@ fn lack(first: &Told, elsewhere: &[(String, Told)]) -> Option<Lack> {
 }
 
 /// That members have something else than what would be restored.
-fn contradicted(first: &Told) -> Option<Lack> {
+fn contradicted(first: &UpkeepStatus) -> Option<Lack> {
     let Contradiction { point, member } = first.contradiction.as_ref()?;
     let newest = first.confirmed_before(point);
     let right = match &newest {

@@ -17,11 +17,11 @@ use tokio::sync::watch;
 
 use super::Work;
 use super::reach::Reach;
-use super::told::{Findings, Told};
+use super::status::{Findings, UpkeepStatus};
 use crate::home::Home;
 
 /// Checks what is not proven yet, and the archive as a whole, and records what that shows.
-pub(super) fn verify(archive: &Archive, home: &Home, told: &watch::Sender<Told>) -> Result<String, Error> {
+pub(super) fn verify(archive: &Archive, home: &Home, told: &watch::Sender<UpkeepStatus>) -> Result<String, Error> {
     let recorded = archive.proven()?;
     let proven = archive.proven_objects(&recorded.proven, Level::Sound)?.into_keys().collect();
     let choice = Choice { proven: Some(proven), ..Choice::default() };
@@ -30,7 +30,12 @@ pub(super) fn verify(archive: &Archive, home: &Home, told: &watch::Sender<Told>)
 }
 
 /// Checks one part of everything, whatever was proven of it: what decays is not new.
-pub(super) fn reread(archive: &Archive, home: &Home, part: Part, told: &watch::Sender<Told>) -> Result<String, Error> {
+pub(super) fn reread(
+    archive: &Archive,
+    home: &Home,
+    part: Part,
+    told: &watch::Sender<UpkeepStatus>,
+) -> Result<String, Error> {
     let keys = archive.catalogue().entries().map(|entry| &entry.key);
     let needed = keys.filter(|key| part.has(key)).cloned().collect();
     let choice = Choice { needed: Some(needed), ..Choice::default() };
@@ -49,7 +54,7 @@ pub(super) struct Checked {
 }
 
 /// Tells how much of `work` is done, as often as that shows.
-fn tell_done(work: Work, done: u64, of: u64, told: &watch::Sender<Told>) {
+fn tell_done(work: Work, done: u64, of: u64, told: &watch::Sender<UpkeepStatus>) {
     let hundredths = u8::try_from(u128::from(done) * 100 / u128::from(of.max(1))).unwrap_or(100).min(100);
     told.send_if_modified(|told| told.of(work).done.replace(hundredths) != Some(hundredths));
 }
@@ -90,7 +95,7 @@ fn is_damage(finding: &Finding) -> bool {
 
 impl Checked {
     /// Tells it as what `work` found.
-    fn tell(self, work: Work, archive: &Archive, told: &watch::Sender<Told>) -> Result<String, Error> {
+    fn tell(self, work: Work, archive: &Archive, told: &watch::Sender<UpkeepStatus>) -> Result<String, Error> {
         let Self { objects, unreached, findings, unusable } = self;
         let said = match (findings.len(), unreached) {
             (0, 0) => format!("{objects} objects are as they should be"),
@@ -129,7 +134,7 @@ impl Part {
 }
 
 /// Tells how far the archive could be restored.
-pub(super) fn tell_reach(archive: &Archive, told: &watch::Sender<Told>) {
+pub(super) fn tell_reach(archive: &Archive, told: &watch::Sender<UpkeepStatus>) {
     told.send_modify(|told| {
         let unusable = told.unusable.values().flatten().cloned().collect();
         told.reach = Reach::after(told.reach.take(), Reach::of(archive.catalogue(), unusable));
@@ -138,12 +143,12 @@ pub(super) fn tell_reach(archive: &Archive, told: &watch::Sender<Told>) {
 }
 
 /// Tells that there is no archive any more.
-pub(super) fn tell_gone(told: &watch::Sender<Told>) {
+pub(super) fn tell_gone(told: &watch::Sender<UpkeepStatus>) {
     told.send_modify(|told| told.reach = Reach::after(told.reach.take(), None));
 }
 
 /// Tells what is proven, how far it could be restored, and how much there is.
-pub(super) fn tell_proven(archive: &Archive, told: &watch::Sender<Told>) -> Result<(), Error> {
+pub(super) fn tell_proven(archive: &Archive, told: &watch::Sender<UpkeepStatus>) -> Result<(), Error> {
     let recorded = archive.proven()?;
     let known = Known::default();
     let mut proven = Vec::new();
@@ -202,7 +207,7 @@ mod tests {
 
     #[test]
     fn how_much_is_done_is_told_in_hundredths() {
-        let told = watch::Sender::<Told>::default();
+        let told = watch::Sender::<UpkeepStatus>::default();
         let mut heard = told.subscribe();
         let mut after = |done, of| {
             tell_done(Work::Verify, done, of, &told);

@@ -23,7 +23,7 @@ use tokio::sync::watch;
 use super::Work;
 use super::checking::{check, tell_proven};
 use super::reach::Point;
-use super::told::{Contradiction, Findings, Told};
+use super::status::{Contradiction, Findings, UpkeepStatus};
 use crate::follow::merged::{Merged, MergedFull};
 use crate::home::Home;
 
@@ -33,7 +33,7 @@ pub(super) fn compare(
     home: &Home,
     merged: &Merged,
     answers: Vec<Anchor>,
-    told: &watch::Sender<Told>,
+    told: &watch::Sender<UpkeepStatus>,
 ) -> Result<String, String> {
     let archive = home.open_beside().map_err(failed)?;
     let mut comparison =
@@ -61,7 +61,7 @@ pub(super) fn compare(
 }
 
 /// Whether the comparison before has found something.
-fn found_something(told: &Told) -> bool {
+fn found_something(told: &UpkeepStatus) -> bool {
     let is_any = told.findings.get(&Work::Compare).is_some_and(|findings| !findings.is_empty());
     is_any || told.unusable.get(&Work::Compare).is_some_and(|unusable| !unusable.is_empty())
 }
@@ -183,7 +183,7 @@ impl Comparison<'_> {
     }
 
     /// What was found `before`, and could not be looked at again, still holds.
-    fn keep(&mut self, before: &Told) {
+    fn keep(&mut self, before: &UpkeepStatus) {
         let Some((findings, unusable)) = &mut self.found else { return };
         let found = before.findings.get(&Work::Compare).into_iter().flatten();
         let missing: Findings = found.filter(|finding| !findings.contains(finding)).cloned().collect();
@@ -192,7 +192,7 @@ impl Comparison<'_> {
     }
 
     /// Tells what came of it.
-    fn tell(self, told: &watch::Sender<Told>) -> Result<String, String> {
+    fn tell(self, told: &watch::Sender<UpkeepStatus>) -> Result<String, String> {
         if let Some((findings, unusable)) = self.found {
             let (contradicted, confirmed) = (self.contradicted, self.confirmed);
             told.send_modify(|told| {

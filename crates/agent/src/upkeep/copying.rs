@@ -12,11 +12,16 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 
 use super::checking::tell_proven;
-use super::told::Told;
+use super::status::UpkeepStatus;
 use crate::home::Home;
 
 /// Copies what is new, and tells what was.
-pub(super) fn copy(from: &Home, to: &Home, policy: &Policy, told: &watch::Sender<Told>) -> Result<String, String> {
+pub(super) fn copy(
+    from: &Home,
+    to: &Home,
+    policy: &Policy,
+    told: &watch::Sender<UpkeepStatus>,
+) -> Result<String, String> {
     let now = Timestamp::now();
     let copying = || {
         let archive = from.open()?;

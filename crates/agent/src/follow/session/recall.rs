@@ -15,7 +15,7 @@ impl Session {
         let sealed = spool.last().map(|(last, _)| Mark { revision: last.header.to, seen: last.header.seen.1 });
         progress.tell(|told| told.sealed = told.sealed.or(sealed));
         let plan = BasePlan { member, etcd_cluster: sight.cluster, lineage: tip.lineage, epoch: tip.epoch };
-        let mut told = Told::by(&tip.closing);
+        let mut told = ClosingFacts::by(&tip.closing);
         told.see(&sight);
         Ok(Some(Self::after(plan, (tip.revision, tip.changes), tip.link, told)))
     }

@@ -51,7 +51,7 @@ pub struct Contradiction {
 
 /// What is told of all work, and of what it has shown.
 #[derive(Debug, Clone, Default)]
-pub struct Told {
+pub struct UpkeepStatus {
     /// Merging.
     pub merge: Standing,
     /// Copying.
@@ -84,7 +84,7 @@ pub struct Told {
     pub listed: Option<(u64, u64)>,
 }
 
-impl Told {
+impl UpkeepStatus {
     /// How one kind of work stands.
     pub fn of(&mut self, work: Work) -> &mut Standing {
         match work {

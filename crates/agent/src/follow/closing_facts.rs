@@ -12,7 +12,7 @@ use crate::follow::segment::Segment;
 
 /// What is known of the cluster beside its keys.
 #[derive(Debug, Clone, Default)]
-pub struct Told {
+pub struct ClosingFacts {
     leases: BTreeMap<LeaseId, i64>,
     compacted: Option<Revision>,
     auth: Option<Auth>,
@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// How many leases are asked for at once.
 const LEASES_AT_ONCE: usize = 16;
 
-impl Told {
+impl ClosingFacts {
     /// What an object of the archive told.
     pub fn by(closing: &Closing) -> Self {
         Self {
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn a_full_is_lacking_until_one_has_the_users_that_were_told_last() {
         let closing = Closing { auth_revision: Some(5), ..Closing::default() };
-        let mut told = Told::by(&closing);
+        let mut told = ClosingFacts::by(&closing);
         told.see_full(auth(4));
         assert!(told.lacks_full(), "the last delta tells of others");
         told.see_full(auth(5));
@@ -194,11 +194,11 @@ mod tests {
         assert!(told.lacks_full(), "users are asked for, which is no revision of its own");
         told.see_full(asked_for);
         assert!(!told.lacks_full());
-        let mut again = Told::by(&Closing { auth_revision: Some(7), ..Closing::default() });
+        let mut again = ClosingFacts::by(&Closing { auth_revision: Some(7), ..Closing::default() });
         again.see_full(asked_for);
         assert!(!again.lacks_full(), "a delta does not tell whether users are asked for");
 
-        let mut untold = Told::by(&closing);
+        let mut untold = ClosingFacts::by(&closing);
         untold.see_full(None);
         untold.hear_of_users(Some(Auth { revision: 5, is_enabled: true }));
         assert!(!untold.lacks_full(), "a full that does not tell has what was told first");
