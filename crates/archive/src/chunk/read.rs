@@ -51,8 +51,14 @@ impl From<Fault> for Stop {
 /// The keys of a chunk, without unpacking the rest.
 pub(crate) fn keys_of(stored: &[u8], unpacker: &mut Unpacker) -> Result<KeyTable, Fault> {
     let mut fields = Fields::of(stored);
-    let mut left = limit_for(fields.size(MAX_RECORDS)?);
-    KeyTable::unpack(unpacker, &mut fields, &mut left)
+    let records = fields.size(MAX_RECORDS)?;
+    keys(records, unpacker, &mut fields, &mut limit_for(records))
+}
+
+/// What is kept of a key while records are read can be far larger than the key, so keys that no record can be of are not let in.
+fn keys(records: usize, unpacker: &mut Unpacker, fields: &mut Fields<'_>, left: &mut usize) -> Result<KeyTable, Fault> {
+    let keys = KeyTable::unpack(unpacker, fields, left)?;
+    if keys.len() > records { Err(NO_SUCH_RECORD) } else { Ok(keys) }
 }
 
 fn limit_for(records: usize) -> usize {
@@ -64,7 +70,7 @@ impl Chunk {
         let mut fields = Fields::of(stored);
         let records = fields.size(MAX_RECORDS)?;
         let mut left = limit_for(records);
-        let keys = KeyTable::unpack(unpacker, &mut fields, &mut left)?;
+        let keys = keys(records, unpacker, &mut fields, &mut left)?;
         let mut next = || unpacker.unpack_within(&mut fields, &mut left);
         let chunk = Self {
             keys,
@@ -103,14 +109,10 @@ impl Chunk {
 
     fn forwards(&self, visit: &mut Visit<'_>) -> Result<(), Stop> {
         let mut walk = Walk::of(self);
-        let mut encoded = Vec::new();
-        let mut raw_bytes = 0;
+        let (mut encoded, mut raw_bytes) = (Vec::new(), 0);
         while let Some(row) = walk.next(None)? {
             let record = walk.record(&row, &mut encoded);
-            raw_bytes += record.len() as u64 + REVISION_BYTES;
-            if raw_bytes > MAX_RAW_BYTES && self.records() > 1 {
-                return Err(Fault("its records are larger than they can be").into());
-            }
+            self.count(record.len(), &mut raw_bytes)?;
             if visit(row.at, record).map_err(Stop::Visitor)?.is_break() {
                 return Ok(());
             }
@@ -121,13 +123,13 @@ impl Chunk {
     /// Goes through all of it once, remembering what each edit took away, and then back.
     fn backwards(&self, visit: &mut Visit<'_>) -> Result<(), Stop> {
         let mut walk = Walk::of(self);
-        let mut gone = Vec::new();
-        let mut rows = Vec::new();
+        let (mut gone, mut rows) = (Vec::new(), Vec::new());
+        let (mut encoded, mut raw_bytes) = (Vec::new(), 0);
         while let Some(row) = walk.next(Some(&mut gone))? {
+            self.count(walk.size_bytes(&row, &mut encoded), &mut raw_bytes)?;
             rows.push(row);
         }
         walk.end()?;
-        let mut encoded = Vec::new();
         for row in rows.iter().rev() {
             let record = walk.record(row, &mut encoded);
             if visit(row.at, record).map_err(Stop::Visitor)?.is_break() {
@@ -136,6 +138,14 @@ impl Chunk {
             walk.undo(row, &mut gone)?;
         }
         Ok(())
+    }
+
+    /// Adds a record of `len` bytes to `raw_bytes`. More than there can be are refused from either end: a few bytes of edits
+    /// could keep a large value again and again.
+    fn count(&self, len: usize, raw_bytes: &mut u64) -> Result<(), Fault> {
+        *raw_bytes += len as u64 + REVISION_BYTES;
+        let too_large = *raw_bytes > MAX_RAW_BYTES && self.records() > 1;
+        if too_large { Err(Fault("its records are larger than they can be")) } else { Ok(()) }
     }
 }
 
@@ -377,21 +387,41 @@ impl<'a> Walk<'a> {
 
     /// The bytes of the record that `row` tells of, which must be the last that was gone by.
     fn record<'b>(&'b self, row: &Row, encoded: &'b mut Vec<u8>) -> &'b [u8] {
-        let values = &self.chunk.values;
-        let literal = |start: usize, len: usize| values.get(start..start + len).unwrap_or_default();
+        if let RowValue::Odd(start, len) = row.value {
+            return self.literal_at(start, len);
+        }
+        encoded.clear();
+        self.key_value(row).encode(encoded);
+        encoded
+    }
+
+    /// How many bytes these are, without a copy of the value. What is around it goes to `encoded`.
+    fn size_bytes(&self, row: &Row, encoded: &mut Vec<u8>) -> usize {
+        if let RowValue::Odd(_, len) = row.value {
+            return len;
+        }
+        let record = self.key_value(row);
+        encoded.clear();
+        record.encode_before_value(encoded);
+        record.encode_after_value(encoded);
+        encoded.len() + record.value.len()
+    }
+
+    /// What a row tells of that is not odd.
+    fn key_value(&self, row: &Row) -> KeyValue<'_> {
+        let state = self.states.get(row.key as usize);
         let value = match row.value {
-            RowValue::Odd(start, len) => return literal(start, len),
             RowValue::Empty => &[],
-            RowValue::Literal(start, len) => literal(start, len),
-            RowValue::Edited(_) => self.states.get(row.key as usize).map_or(&[][..], |state| state.value.bytes(values)),
+            RowValue::Literal(start, len) | RowValue::Odd(start, len) => self.literal_at(start, len),
+            RowValue::Edited(_) => state.map_or(&[][..], |state| state.value.bytes(&self.chunk.values)),
         };
         let Numbers { create, modified, version, lease } = row.numbers;
-        let rank = self.states.get(row.key as usize).map(|state| state.rank);
-        let key = rank.and_then(|rank| self.chunk.keys.get(rank as usize)).unwrap_or_default();
-        encoded.clear();
-        let record = KeyValue { key, create_revision: create, mod_revision: modified, version, value, lease };
-        record.encode(encoded);
-        encoded
+        let key = state.and_then(|state| self.chunk.keys.get(state.rank as usize)).unwrap_or_default();
+        KeyValue { key, create_revision: create, mod_revision: modified, version, value, lease }
+    }
+
+    fn literal_at(&self, start: usize, len: usize) -> &'a [u8] {
+        self.chunk.values.get(start..start + len).unwrap_or_default()
     }
 
     /// Makes the value of the key what it was before `row`.
@@ -421,10 +451,11 @@ impl<'a> Walk<'a> {
         let columns = [&self.revisions, &self.creates, &self.mods, &self.versions, &self.leases, &self.sizes];
         let columns = columns.into_iter().chain([&self.forms, &self.comes, &self.values]);
         columns.chain(&self.back).chain(&self.ranks).try_for_each(Fields::end)?;
-        if self.seen.iter().all(|&seen| seen) { Ok(()) } else { Err(Fault("a key has no record")) }
+        if self.seen.iter().all(|&seen| seen) { Ok(()) } else { Err(NO_SUCH_RECORD) }
     }
 }
 
+const NO_SUCH_RECORD: Fault = Fault("a key has no record");
 const NO_SUCH_KEY: Fault = Fault("a record is of no key that there is");
 
 /// The next number of which each byte stands in a column of its own.

@@ -8,6 +8,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::*;
+use crate::fields::{Fault, put_number};
 
 type Pair = (RevKey, Vec<u8>);
 
@@ -237,4 +238,59 @@ fn every_cut_and_every_flip_is_found_or_harmless() {
             reads(&flipped);
         }
     }
+}
+
+/// A chunk of `records` records, put together by hand: columns as they are, or one byte again and again.
+fn by_hand(records: usize, columns: &[Column<'_>]) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_number(&mut out, records as u64);
+    for column in columns {
+        let (how, len, bytes) = match *column {
+            Column::Plain(bytes) => (0, bytes.len(), bytes),
+            Column::Repeated(len, ref byte) => (2, len, std::slice::from_ref(byte)),
+        };
+        out.push(how);
+        put_number(&mut out, len as u64);
+        out.extend_from_slice(bytes);
+    }
+    out
+}
+
+enum Column<'a> {
+    Plain(&'a [u8]),
+    Repeated(usize, u8),
+}
+
+#[test]
+fn a_large_value_that_is_kept_again_and_again_is_refused_from_either_end() {
+    use Column::{Plain, Repeated};
+    const RECORDS: usize = 100_000;
+    const NONE: Column<'_> = Plain(&[]);
+    let flags = [&[LITERAL][..], &[EDITED; RECORDS - 1]].concat();
+    let back = [&[0][..], &[1; RECORDS - 1]].concat();
+    let forms = [&[1][..], &[0; RECORDS - 2]].concat();
+    let mut size = Vec::new();
+    put_number(&mut size, 16 << 20);
+    let zeros = || Repeated(RECORDS, 0);
+    let (keys, back) = ([Plain(&[0, 1]), Plain(b"k")], [Plain(&back), zeros(), zeros()]);
+    let ranks = [Plain(&[0]), Plain(&[0]), Plain(&[0])];
+    let numbers = [NONE, NONE, NONE, NONE];
+    let edits = [Plain(&size), Plain(&forms), Plain(&[0]), NONE];
+    let columns = keys.into_iter().chain([Plain(&flags), NONE]).chain(back).chain(ranks).chain(numbers).chain(edits);
+    let stored = by_hand(RECORDS, &columns.chain([Repeated(16 << 20, b'v')]).collect::<Vec<_>>());
+    let chunk = Chunk::unpack(&stored, &mut Unpacker::new().unwrap()).unwrap();
+    for direction in [Direction::Forwards, Direction::Backwards] {
+        let read = chunk.read(direction, &mut |_, _: &[u8]| Ok(ControlFlow::Continue(())));
+        assert!(matches!(read, Err(Stop::Fault(Fault("its records are larger than they can be")))), "{read:?}");
+    }
+}
+
+#[test]
+fn more_keys_than_records_are_refused_before_anything_is_kept_of_each() {
+    let keys = [Column::Plain(&[0, 1, 0, 1]), Column::Plain(b"ab")];
+    let rest = (0..17).map(|_| Column::Plain(&[]));
+    let stored = by_hand(1, &keys.into_iter().chain(rest).collect::<Vec<_>>());
+    let fault = Fault("a key has no record");
+    assert_eq!(keys_of(&stored, &mut Unpacker::new().unwrap()).err(), Some(fault));
+    assert_eq!(Chunk::unpack(&stored, &mut Unpacker::new().unwrap()).err(), Some(fault));
 }
