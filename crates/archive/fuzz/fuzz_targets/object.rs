@@ -1,4 +1,4 @@
-//! A whole object: opened, and all of it read, in both directions and by key.
+//! A whole object, as it is and with right digests: opened, and all of it read, in both directions and by key.
 
 #![no_main]
 

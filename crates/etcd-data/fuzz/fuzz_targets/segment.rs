@@ -1,4 +1,4 @@
-//! Any bytes as a segment of a log.
+//! Any bytes as a segment of a log, as they are and behind right checksums.
 
 #![no_main]
 

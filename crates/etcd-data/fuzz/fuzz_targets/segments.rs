@@ -1,4 +1,4 @@
-//! Any bytes as a log of several segments.
+//! Any bytes as a log of several segments, as they are and behind right checksums.
 
 #![no_main]
 

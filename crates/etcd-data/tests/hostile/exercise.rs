@@ -145,14 +145,18 @@ fn look_at_revision(database: &Database, at: Revision, naive: Option<&Naive>) {
     assert_eq!(visited, count);
 }
 
-/// One segment of a log.
+/// One segment of a log, as it is and with the checksums that it should have.
 pub(crate) fn segment(bytes: Vec<u8>) {
-    if let Ok(log) = read_segment(bytes) {
-        look_at_log(&log);
+    let mut mended = hand::Frames::default();
+    mended.take_over(&bytes);
+    for bytes in [bytes, mended.bytes] {
+        if let Ok(log) = read_segment(bytes) {
+            look_at_log(&log);
+        }
     }
 }
 
-/// A log of several segments: `bytes` say where it is cut.
+/// A log of several segments, likewise: `bytes` say where it is cut.
 pub(crate) fn segments(bytes: &[u8]) {
     let mut input = Input(bytes);
     let count = 1 + input.below(4) as u64;
@@ -164,11 +168,16 @@ pub(crate) fn segments(bytes: &[u8]) {
         .collect();
     let rest = input.0;
     let step = rest.len() / names.len();
-    let segments = names
-        .into_iter()
-        .enumerate()
-        .map(|(number, name)| Segment { name, storage: rest[number * step..][..step].to_vec() });
-    look_at_log(&Log::read(Folder { segments: segments.collect(), others: Vec::new() }).unwrap());
+    let cut: Vec<&[u8]> = (0..names.len()).map(|number| &rest[number * step..][..step]).collect();
+    let mut frames = hand::Frames::default();
+    let mended = cut.iter().map(|segment| {
+        frames.take_over(segment);
+        std::mem::take(&mut frames.bytes)
+    });
+    for cut in [mended.collect(), cut.iter().map(|segment| segment.to_vec()).collect::<Vec<_>>()] {
+        let segments = names.iter().zip(cut).map(|(&name, storage)| Segment { name, storage });
+        look_at_log(&Log::read(Folder { segments: segments.collect(), others: Vec::new() }).unwrap());
+    }
 }
 
 fn look_at_log(log: &Log<Vec<u8>>) {

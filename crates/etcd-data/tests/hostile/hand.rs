@@ -10,6 +10,7 @@ use etcd_data::request::{
     TxnRequest, UserAddRequest, UserGrantRoleRequest,
 };
 use etcd_data::tables::{Alarm, Lease, Permission, Role, User};
+use etcd_data::wal::record::Record;
 use etcd_data::wal::{Metadata, SnapshotMark};
 use etcd_data::{KeyValue, LeaseId, RevKey, Revision};
 use prost::Message;
@@ -219,6 +220,20 @@ impl Frames {
         frames.push(4, &[]);
         frames.push(1, &Metadata { node_id: 1, cluster_id: 2 }.encode_to_vec());
         frames
+    }
+
+    /// Goes on with the records in `segment`, up to where there is none, each with the checksum that it should have.
+    pub(crate) fn take_over(&mut self, segment: &[u8]) {
+        let mut rest = segment;
+        while let Some((head, behind)) = rest.split_first_chunk::<8>() {
+            let [len @ .., pad] = *head;
+            let len = len.into_iter().rev().fold(0, |len, byte| len << 8 | usize::from(byte));
+            let pad = if pad & 0x80 > 0 { usize::from(pad & 7) } else { 0 };
+            let record = behind.get(..len).and_then(|record| Record::decode(record).ok());
+            let Some(record) = record.filter(|_| len > 0) else { return };
+            self.push(record.kind, &record.data);
+            rest = behind.get(len + pad..).unwrap_or_default();
+        }
     }
 
     pub(crate) fn push(&mut self, kind: i64, data: &[u8]) {
