@@ -17,10 +17,14 @@ fast_tests := $(filter-out real_%,$(sort $(tests)))
 TEST_WITHIN ?= 15m
 watched := --config "target.'cfg(unix)'.runner = 'timeout --verbose --signal=KILL $(if $(MAKE_TERMOUT),--foreground )$(TEST_WITHIN)'"
 
-# Each a workspace of its own, for running them takes a nightly compiler; that they compile is seen with this one.
+# Each a workspace of its own, for they are built with what tells a fuzzer where it has been; that they compile is seen without.
 fuzz := $(wildcard crates/*/fuzz/Cargo.toml)
 
-.PHONY: build run test test-fast lint bench servers page
+# What `cargo fuzz` builds with, but for the sanitizer, which takes a nightly compiler: there is no unsafe code to watch.
+fuzzed := --cfg fuzzing -Cdebug-assertions -Ccodegen-units=1 -Cpasses=sancov-module $(addprefix -Cllvm-args=-, \
+  sanitizer-coverage-level=4 sanitizer-coverage-inline-8bit-counters sanitizer-coverage-pc-table sanitizer-coverage-trace-compares)
+
+.PHONY: build run test test-fast fuzz lint bench servers page
 
 build:
 	cargo build --release --locked --bin refloat
@@ -42,6 +46,17 @@ test:
 
 test-fast:
 	cargo test --workspace --locked $(features) $(watched) --lib --bins $(addprefix --test ,$(fast_tests))
+
+# Every target in turn, or the one that TARGET names. A gibibyte or ten seconds are more than any input may take. What was found,
+# and the inputs that go new ways, are kept for the next time.
+SECONDS ?= 60
+fuzz:
+	@set -e; host=$$(rustc -vV | sed -n 's/^host: //p'); found=$(REFLOAT_CACHE)/fuzz; \
+	for target in $(wildcard crates/*/fuzz/fuzz_targets/$(or $(TARGET),*).rs); do \
+	  name=$$(basename $$target .rs); folder=$${target%/fuzz_targets/*}; mkdir -p $$found/$$name; \
+	  RUSTFLAGS="$(fuzzed)" cargo run --release --locked --target $$host --manifest-path $$folder/Cargo.toml --bin $$name -- \
+	    -max_total_time=$(SECONDS) -rss_limit_mb=1024 -timeout=10 -artifact_prefix=$$found/$$name- $$found/$$name $$folder/corpus; \
+	done
 
 lint:
 	cargo fmt --check
