@@ -7,9 +7,11 @@ export CARGO_TARGET_DIR ?= $(REFLOAT_CACHE)/target
 # What is behind a feature is tested with the rest.
 features := --features cli/opentelemetry
 
-# Integration tests that need real servers are called real_*; the others are the fast ones.
+# Integration tests that need real servers are called real_*. Of the others, the fast ones, those in slow_tests damage everything in
+# every way, and those that draw from seeds do it with few: `make test` does all of it.
+slow_tests := damage damaged_members
 tests := $(notdir $(basename $(wildcard crates/*/tests/*.rs)) $(patsubst %/main.rs,%,$(wildcard crates/*/tests/*/main.rs)))
-fast_tests := $(filter-out real_%,$(sort $(tests)))
+fast_tests := $(filter-out real_% $(slow_tests),$(sort $(tests)))
 
 # The longest takes minutes, and a machine that does much else a few times that. One that hangs is killed, with what it has
 # started, and the others are run: what hung is among what has not said that it is ok. (At a terminal, what it has started is left
@@ -44,6 +46,7 @@ test:
 	$(CARGO_TARGET_DIR)/debug/xtask servers
 	cargo test --workspace --locked $(features) --no-fail-fast $(watched)
 
+test-fast: export SIMULATION_SEEDS ?= 60
 test-fast:
 	cargo test --workspace --locked $(features) $(watched) --lib --bins $(addprefix --test ,$(fast_tests))
 
