@@ -56,8 +56,7 @@ where
         return Ok(found);
     }
     let bytes = serde_json::to_vec_pretty(note).expect("a note is plain JSON");
-    let put = if store.abilities().put_if_absent { Put::if_absent() } else { Put::default() };
-    match store.put(key, bytes.into(), &put).await {
+    match store.put(key, bytes.into(), &Put::lasting(store.abilities())).await {
         Ok(_) | Err(StoreError { fault: Fault::Exists, .. }) => {}
         Err(error) => return Err(error.into()),
     }

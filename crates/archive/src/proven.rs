@@ -246,6 +246,7 @@ impl Archive {
 
     async fn write_proof(&self, proof: &Proof, now: Timestamp) -> Result<Key, Error> {
         let bytes = bytes::Bytes::from(proof.to_bytes());
+        // It is not to last: later proofs say the same and more, and it goes then. What it is about is there without it.
         let put = if self.store.abilities().put_if_absent { Put::if_absent() } else { Put::default() };
         let mut tried = 1;
         loop {

@@ -71,12 +71,14 @@ impl Archive {
     /// How to put what is put once. Nothing if it is there, as far as that was looked for: a store that cannot put
     /// conditionally must not write over it.
     async fn put_once(&self, key: &Key) -> Result<Option<Put>, Error> {
-        if self.store.abilities().put_if_absent {
-            return Ok(Some(Put::if_absent()));
+        let abilities = self.store.abilities();
+        let put = Put::lasting(abilities);
+        if abilities.put_if_absent {
+            return Ok(Some(put));
         }
         match self.store.head(key).await {
             Ok(_) => Ok(None),
-            Err(StoreError { fault: Fault::NotFound, .. }) => Ok(Some(Put::default())),
+            Err(StoreError { fault: Fault::NotFound, .. }) => Ok(Some(put)),
             Err(error) => Err(error.into()),
         }
     }

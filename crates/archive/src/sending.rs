@@ -95,8 +95,7 @@ impl Parcel {
 
     /// Brings it to its place and reads it back there. If it is there already, that is as good.
     pub async fn deliver(&self, from: &Arc<dyn Store>, to: &Arc<dyn Store>) -> Result<Arrived, SendError> {
-        let put = if to.abilities().put_if_absent { Put::if_absent() } else { Put::default() };
-        let (sent, published) = self.load(from, to, put).await?.publish().await;
+        let (sent, published) = self.load(from, to, Put::lasting(to.abilities())).await?.publish().await;
         match published {
             Ok(()) | Err(StoreError { fault: Fault::Exists, .. }) => {}
             Err(error) => return Err(error.into()),

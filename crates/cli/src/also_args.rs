@@ -17,6 +17,7 @@ use crate::archive_failure::fault_failure;
 use crate::archive_point::url;
 use crate::duration::{period, span};
 use crate::failure::Failure;
+use crate::heeded::what_is_heeded;
 use crate::settings_file::{Given, SettingsArgs};
 use crate::source::{Location, parser};
 
@@ -120,7 +121,11 @@ impl PlaceArgs {
             let Program { command: Only::Also(place) } = parsed?;
             return Ok(*place);
         }
-        let store = if given.scheme() == first.scheme() { store.clone() } else { StoreArgs::default() };
+        let store = match given.scheme() == first.scheme() {
+            true => store.clone(),
+            // How long what is written is kept is no matter of how a store is reached: it is kept wherever that can be.
+            false => what_is_heeded(given, &StoreArgs { retain: store.retain, ..StoreArgs::default() }),
+        };
         Ok(Self {
             archive: given.clone(),
             store,

@@ -22,7 +22,7 @@ use store::credentials::k3s;
 use store::{Bag, Credentials, Encryption, Environment, Fault, Flavour, Settings};
 
 use crate::archive_failure::{fault_failure, key_failure};
-use crate::duration::{parse_seconds, parse_some_bytes};
+use crate::duration::{parse_seconds, parse_some_bytes, period};
 use crate::failure::Failure;
 use crate::heeded::require_heeded;
 use crate::key_services::KeyServiceArgs;
@@ -107,6 +107,9 @@ pub struct StoreArgs {
     /// The storage class of what is written
     #[arg(long, value_name = "CLASS")]
     pub(crate) storage_class: Option<String>,
+    /// Have the store keep what is written to stay from being deleted by anybody, for this long from then on
+    #[arg(long, value_name = "SPAN", value_parser = period("30d"))]
+    pub(crate) retain: Option<Duration>,
     /// Certificates to trust beside those of the system, in PEM
     #[arg(long, value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
@@ -227,6 +230,7 @@ impl StoreArgs {
             settings.encryption = Encryption::with_customer_key(read_secret(path)?.trim());
         }
         settings.storage_class.clone_from(&self.storage_class);
+        settings.retain = self.retain;
         Ok(())
     }
 

@@ -269,6 +269,16 @@ pub fn store_failure(error: &StoreError) -> Failure {
     fault_failure(&what, error.action, &error.fault)
 }
 
+/// Says that the store at `place` keeps nothing from being deleted, which `flag` is about.
+pub fn keeps_nothing(place: &str, flag: &str) -> Failure {
+    let message = format!("the store at {place} cannot keep objects from being deleted");
+    Failure::new(Kind::Unsupported, message).hint(who_keeps(flag))
+}
+
+fn who_keeps(flag: &str) -> String {
+    format!("S3 with object lock, Google Cloud Storage and Azure can: docs/stores.md; leave {flag} away")
+}
+
 /// Says why `action`, as in "reading", did not work with `what`.
 pub fn fault_failure(what: &str, action: &str, fault: &Fault) -> Failure {
     let failure = Failure::because(archive::error::kind_of(fault), format!("{action} {what} failed"), fault);
@@ -301,6 +311,8 @@ pub fn fault_failure(what: &str, action: &str, fault: &Fault) -> Failure {
         Fault::Retained { .. } => {
             failure.hint("the store lets nobody change or delete it before its retention ends and every hold is lifted")
         }
+        Fault::Unable(store::KEEPING) if action == "opening" => keeps_nothing(what, "--retain"),
+        Fault::Unable(store::KEEPING) => failure.hint(who_keeps("--retain")),
         // What was refused before anything was asked is said in full.
         Fault::Unable(_) if action == "opening" => failure,
         Fault::Unable(what) if place == PlaceKind::S3 && what.contains("only if") => failure.hint(
@@ -350,7 +362,7 @@ impl PlaceKind {
 fn permission(place: PlaceKind, action: &str) -> String {
     let (doing, requests) = match action {
         "writing" | "beginning" | "writing a part of" | "completing" | "going on with" => {
-            ("writing", "put, to list and to get objects")
+            ("writing", "put, to list and to get objects, and with --retain to set their retention")
         }
         "giving up" | "listing uploads of" | "looking for uploads in" => {
             ("clearing uploads away that nobody finished", "list and to abort uploads")

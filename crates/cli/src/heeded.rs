@@ -3,6 +3,7 @@
 use etcd_data::Kind;
 
 use crate::archive_args::{ArchiveArgs, StoreArgs};
+use crate::archive_failure::keeps_nothing;
 use crate::failure::Failure;
 use crate::source::Location;
 
@@ -35,7 +36,7 @@ const fn serving_keys(name: &'static str, is_given: fn(&StoreArgs) -> bool) -> F
 }
 
 /// All but those that are for everything that is read or written: how much, and how long.
-static FLAGS: [Flag; 13] = [
+static FLAGS: [Flag; 14] = [
     flag("endpoint", ALL, |args| args.endpoint.is_some()),
     flag("anonymous", ALL, |args| args.anonymous),
     flag("flavour", S3, |args| args.flavour.is_some()),
@@ -44,6 +45,7 @@ static FLAGS: [Flag; 13] = [
     flag("sse", BUCKETS, |args| args.sse.is_some()),
     flag("sse-key-file", BUCKETS, |args| args.sse_key_file.is_some()),
     flag("storage-class", BUCKETS, |args| args.storage_class.is_some()),
+    flag("retain", BUCKETS, |args| args.retain.is_some()),
     serving_keys("region", |args| args.region.is_some()),
     serving_keys("profile", |args| args.profile.is_some()),
     serving_keys("credentials", |args| args.credentials.is_some()),
@@ -75,6 +77,7 @@ pub fn what_is_heeded(place: &Location, said: &StoreArgs) -> StoreArgs {
         sse: said.sse.clone().filter(|_| is_for("sse")),
         sse_key_file: said.sse_key_file.clone().filter(|_| is_for("sse-key-file")),
         storage_class: said.storage_class.clone().filter(|_| is_for("storage-class")),
+        retain: said.retain.filter(|_| is_for("retain")),
         ..said.clone()
     }
 }
@@ -130,6 +133,8 @@ pub fn require_nothing_of_archives(src: &Location, said: &ArchiveArgs) -> Result
 
 fn unheeded(place: &Location, prefix: &str, flag: &Flag) -> Failure {
     let instead = match flag.name {
+        // An S3 may be unable to, too, which only its settings tell: whoever cannot is refused in the same words.
+        "retain" => return keeps_nothing(&place.to_string(), &format!("{prefix}retain")),
         "sse" | "sse-key-file" | "storage-class" => "--encrypt-for encrypts wherever the archive is",
         _ => "leave it away",
     };

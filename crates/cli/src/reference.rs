@@ -141,6 +141,7 @@ const ENDINGS: &[(&str, &str, &str)] = &[
     ("all", "`SRC` is empty, no etcd database, or cannot be unwrapped", "4"),
     ("all", "what leads to the point in an archive is damaged, and nothing else leads there", "4"),
     ("all", "an object of an archive is in a newer format", "5"),
+    ("all", "`--retain` is given, and the store cannot keep objects from being deleted", "5"),
     ("`defrag`", "`SRC` is a URL", "5"),
     ("all", "a running etcd holds `SRC`; it was changed while it was read", "6"),
     ("all", "a store does not answer, or its answers make no sense", "7"),

@@ -1,11 +1,13 @@
 //! DEST: a second place, and what reaches it.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use etcd_data::Kind;
 use store::{Encryption, Flavour, Settings};
 
 use crate::archive_args::{StoreArgs, flavour, sse};
+use crate::duration::period;
 use crate::failure::Failure;
 use crate::heeded::{require_heeded_by_dest, require_of_source};
 use crate::source::{Location, parser};
@@ -53,6 +55,9 @@ pub struct ReachArgs {
     /// As `--storage-class`, for DEST
     #[arg(long, value_name = "CLASS", help_heading = "Stores")]
     dest_storage_class: Option<String>,
+    /// As `--retain`, for DEST
+    #[arg(long, value_name = "SPAN", value_parser = period("30d"), help_heading = "Stores")]
+    dest_retain: Option<Duration>,
     /// As `--ca-file`, for DEST
     #[arg(long, value_name = "FILE", help_heading = "Stores")]
     dest_ca_file: Option<PathBuf>,
@@ -100,6 +105,7 @@ impl ReachArgs {
             sse: self.dest_sse.clone().or(kept.sse),
             sse_key_file: self.dest_sse_key_file.clone().or(kept.sse_key_file.filter(|_| !is_another)),
             storage_class: self.dest_storage_class.clone().or(like_source.storage_class),
+            retain: self.dest_retain.or(like_source.retain),
             ca_file: self.dest_ca_file.clone().or(like_source.ca_file),
             insecure_skip_tls_verify: self.dest_insecure_skip_tls_verify
                 || (self.dest_endpoint.is_none() && like_source.insecure_skip_tls_verify),
@@ -136,6 +142,7 @@ impl ReachArgs {
             sse: self.dest_sse.clone(),
             sse_key_file: self.dest_sse_key_file.clone(),
             storage_class: self.dest_storage_class.clone(),
+            retain: self.dest_retain,
             ca_file: self.dest_ca_file.clone(),
             insecure_skip_tls_verify: self.dest_insecure_skip_tls_verify,
             ..StoreArgs::default()
@@ -150,6 +157,7 @@ impl ReachArgs {
         let orders = [
             ("sse", source.sse.is_some() && !self.says_how_to_encrypt()),
             ("storage-class", source.storage_class.is_some() && self.dest_storage_class.is_none()),
+            ("retain", source.retain.is_some() && self.dest_retain.is_none()),
         ];
         if let Some((order, _)) = orders.iter().find(|(_, is_said)| *is_said)
             && !is_like(dest, src)
@@ -239,7 +247,7 @@ mod tests {
             let settings = target(dest).settings(&src(), &source).unwrap();
             assert_eq!(settings.limits.bytes_per_second, Some(1000), "{dest}");
             assert_eq!(settings.limits.requests_per_second, per_second, "{dest}");
-            assert_eq!(settings.patience.total, std::time::Duration::from_secs(5), "{dest}");
+            assert_eq!(settings.patience.total, Duration::from_secs(5), "{dest}");
         }
     }
 
@@ -248,6 +256,7 @@ mod tests {
         let source = StoreArgs {
             sse: Some(Encryption::StoreKeys),
             storage_class: Some("STANDARD_IA".into()),
+            retain: Some(Duration::from_secs(60)),
             conditional_writes: Some(false),
             insecure_skip_tls_verify: true,
             ..StoreArgs::default()
@@ -256,10 +265,12 @@ mod tests {
         assert_eq!(settings.encryption, Encryption::StoreKeys);
         assert_eq!((settings.storage_class.as_deref(), settings.conditional_puts), (Some("STANDARD_IA"), Some(false)));
         assert!(settings.network.insecure_skip_verify);
+        assert_eq!(settings.retain, Some(Duration::from_secs(60)));
 
         let own = ReachArgs {
             dest_sse: Some(Encryption::KeyService { key: None }),
             dest_storage_class: Some("COLD".into()),
+            dest_retain: Some(Duration::from_secs(90)),
             dest_conditional_writes: Some(true),
             dest_endpoint: Some("https://other.example".into()),
             ..ReachArgs::default()
@@ -267,6 +278,7 @@ mod tests {
         let settings = reached("s3://b", own.clone()).settings(&src(), &source).unwrap();
         assert_eq!(settings.encryption, Encryption::KeyService { key: None });
         assert_eq!((settings.storage_class.as_deref(), settings.conditional_puts), (Some("COLD"), Some(true)));
+        assert_eq!(settings.retain, Some(Duration::from_secs(90)));
         // Whoever believes one server without a certificate does not believe another.
         assert!(!settings.network.insecure_skip_verify);
         let believed = ReachArgs { dest_insecure_skip_tls_verify: true, ..own };
@@ -278,6 +290,9 @@ mod tests {
         let source = StoreArgs { sse: Some(Encryption::StoreKeys), ..StoreArgs::default() };
         let told = refused(&target("gs://b"), &source);
         assert!(told.contains("--dest-sse is for what is written"), "{told}");
+        let source = StoreArgs { retain: Some(Duration::from_secs(60)), ..StoreArgs::default() };
+        let told = refused(&target("gs://b"), &source);
+        assert!(told.contains("--dest-retain is for"), "{told}");
         let source = StoreArgs { storage_class: Some("COLD".into()), ..StoreArgs::default() };
         let told = refused(&target("gs://b"), &source);
         assert!(told.contains("--dest-storage-class is for"), "{told}");

@@ -102,10 +102,13 @@ pub enum Fault {
     /// What was asked makes no sense.
     #[error("{0}")]
     Invalid(String),
-    /// This store cannot do it.
+    /// This store cannot do it: [`KEEPING`], for one.
     #[error("this store cannot {0}")]
     Unable(&'static str),
 }
+
+/// What a store without retention cannot do.
+pub const KEEPING: &str = "keep objects from being deleted";
 
 /// Why whoever answered is not taken for the store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::error::{Fault, StoreError};
+use crate::error::{Fault, KEEPING, StoreError};
 use crate::key::Key;
 use crate::object::{Info, Listing, Page, Put, Retention, Tag};
 use crate::store::{Abilities, Part, Store, Upload};
@@ -152,6 +152,6 @@ impl Store for Folder {
     }
 
     async fn retain(&self, key: &Key, _retention: Retention) -> Result<(), StoreError> {
-        Err(Fault::Unable("keep objects from being deleted").at("keeping", &self.url, Some(key)))
+        Err(Fault::Unable(KEEPING).at("keeping", &self.url, Some(key)))
     }
 }

@@ -13,7 +13,7 @@
 //! - [`memory`], [`folder`]: the two that need no network
 //! - `http`, `xml`, `labels`, `retention`, and with them `bucket` (S3 and Google), `azure`, `swift`
 //! - [`settings`], [`credentials`], `secret`, [`mod@open`]: from a URL to a store
-//! - [`retry`], [`limits`], [`counting`]: stores around a store
+//! - [`retry`], [`retaining`], [`limits`], [`counting`]: stores around a store
 //! - [`upload`], [`download`]: large objects, several pieces at a time
 //! - [`mod@probe`]: what a store can do, tried
 
@@ -34,6 +34,7 @@ pub mod memory;
 pub mod object;
 pub mod open;
 pub mod probe;
+pub mod retaining;
 mod retention;
 pub mod retry;
 mod secret;
@@ -46,7 +47,7 @@ mod xml;
 pub use counting::{Counting, Counts};
 pub use credentials::{Bag, Credentials, Environment};
 pub use download::{list_all, read_whole};
-pub use error::{Distrust, Fault, StoreError};
+pub use error::{Distrust, Fault, KEEPING, StoreError};
 pub use folder::Folder;
 pub use http::Network;
 pub use key::Key;
@@ -55,6 +56,7 @@ pub use memory::Memory;
 pub use object::{Info, Listing, Page, Put, Retention, Tag, When};
 pub use open::{open, open_plainly};
 pub use probe::{Probe, StoreClock, Trial, Tried};
+pub use retaining::Retaining;
 pub use retry::Retrying;
 pub use secret::Secret;
 pub use settings::{Encryption, Flavour, Limits, Patience, Settings};

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
 
-use crate::error::{Fault, StoreError};
+use crate::error::{Fault, KEEPING, StoreError};
 use crate::key::Key;
 use crate::object::{Info, Listing, Page, Put, Retention, Tag, When};
 use crate::store::{Abilities, Part, Store, Upload};
@@ -87,9 +87,7 @@ impl Memory {
         match put.when {
             When::Absent if !self.abilities.put_if_absent => Err(Fault::Unable("put only if nothing is there")),
             When::Unchanged(_) if !self.abilities.put_if_unchanged => Err(Fault::Unable("replace only if unchanged")),
-            _ if put.retention.is_some() && !self.abilities.retention => {
-                Err(Fault::Unable("keep objects from being deleted"))
-            }
+            _ if put.retention.is_some() && !self.abilities.retention => Err(Fault::Unable(KEEPING)),
             _ => Ok(()),
         }
     }
@@ -297,7 +295,7 @@ impl Store for Memory {
     async fn retain(&self, key: &Key, retention: Retention) -> Result<(), StoreError> {
         let change = || {
             if !self.abilities.retention {
-                return Err(Fault::Unable("keep objects from being deleted"));
+                return Err(Fault::Unable(KEEPING));
             }
             let now = (self.clock)();
             let mut state = self.state();

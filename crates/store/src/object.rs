@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use crate::key::Key;
+use crate::store::Abilities;
 
 /// What tells one content of an object from another: an ETag or a generation. Two with the same tag are the same;
 /// the tag of another store says nothing here.
@@ -60,12 +61,22 @@ pub struct Put {
     pub labels: BTreeMap<String, String>,
     /// What is to keep it from being deleted.
     pub retention: Option<Retention>,
+    /// Whether it is to stay as it is: [`crate::Settings::retain`] is about such. What is replaced again and again is not, nor is
+    /// what is deleted soon. Only who writes it knows: a condition does not tell, as the first claim is put where nothing is, too,
+    /// and some stores take none.
+    pub lasts: bool,
 }
 
 impl Put {
     /// A put that finds nothing there, or fails.
     pub fn if_absent() -> Self {
         Self { when: When::Absent, ..Self::default() }
+    }
+
+    /// A put of what lasts, at a store with these `abilities`. It finds nothing there, or fails, if the store can do that.
+    pub fn lasting(abilities: Abilities) -> Self {
+        let when = if abilities.put_if_absent { When::Absent } else { When::Always };
+        Self { when, lasts: true, ..Self::default() }
     }
 
     /// A put that finds `tag` there, or fails.

@@ -9,7 +9,7 @@
 //! | `swift://container/prefix` | OpenStack Swift |
 //! | `memory:` | memory, new each time |
 //!
-//! What comes back tries again what may succeed later, and keeps the limits.
+//! What comes back tries again what may succeed later, has kept what lasts, and keeps the limits.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,6 +30,7 @@ use crate::http::Http;
 use crate::key::Key;
 use crate::limits::Limited;
 use crate::memory::Memory;
+use crate::retaining::Retaining;
 use crate::retry::Retrying;
 use crate::secret::Secret;
 use crate::settings::{Encryption, Flavour, Settings};
@@ -39,11 +40,15 @@ use crate::swift::Swift;
 /// Opens the store at `url`. Nothing is asked of it yet.
 pub fn open(url: &str, settings: &Settings) -> Result<Arc<dyn Store>, StoreError> {
     let store = open_plainly(url, settings).map_err(|fault| fault.at("opening", &without_password(url), None))?;
-    let tried = Arc::new(Retrying::new(store, settings.patience));
+    let tried: Arc<dyn Store> = Arc::new(Retrying::new(store, settings.patience));
+    let retained = match settings.retain {
+        None => tried,
+        Some(span) => Arc::new(Retaining::new(tried, span)?),
+    };
     // Outermost, so that waiting for one's turn is not taken for a store that does not answer.
     Ok(match settings.limits == Default::default() {
-        true => tried,
-        false => Arc::new(Limited::new(tried, settings.limits)),
+        true => retained,
+        false => Arc::new(Limited::new(retained, settings.limits)),
     })
 }
 

@@ -33,6 +33,8 @@ pub struct Settings {
     pub encryption: Encryption,
     /// The storage class of new objects.
     pub storage_class: Option<String>,
+    /// So long from when it is written what lasts is kept from being deleted.
+    pub retain: Option<Duration>,
     /// Retention can be lifted by those who are allowed to.
     pub governance: bool,
     /// The way there.

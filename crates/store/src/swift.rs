@@ -36,7 +36,7 @@ use self::faults::fault;
 use self::login::{Interface, LoginSource};
 use self::names::{BEGUN, SegmentName};
 use self::object::{manifest, md5_hex};
-use crate::error::{Fault, StoreError};
+use crate::error::{Fault, KEEPING, StoreError};
 use crate::http::Http;
 use crate::key::Key;
 use crate::object::{Info, Listing, Page, Put, Retention, Tag, When};
@@ -421,6 +421,6 @@ impl Store for Swift {
     }
 
     async fn retain(&self, key: &Key, _: Retention) -> Result<(), StoreError> {
-        Err(Fault::Unable(object::NO_RETENTION)).map_err(self.error("retaining", key))
+        Err(Fault::Unable(KEEPING)).map_err(self.error("retaining", key))
     }
 }

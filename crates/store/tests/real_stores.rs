@@ -10,8 +10,8 @@ use std::sync::{Arc, LazyLock};
 use bytes::Bytes;
 use contract::{filled, scratch};
 use store::{
-    Bag, Credentials, Encryption, Environment, Fault, Flavour, Key, Listing, Network, Patience, Pieces, Put, Retention,
-    Secret, Settings, Store, Uploader, list_all, open, open_plainly, probe,
+    Bag, Credentials, Encryption, Environment, Fault, Flavour, KEEPING, Key, Listing, Network, Patience, Pieces, Put,
+    Retaining, Retention, Secret, Settings, Store, Uploader, list_all, open, open_plainly, probe,
 };
 use testkit::Forwarding;
 use testkit::stores::{Azurite, CustomerKeys, DefaultRetention, FakeGcs, ImmutableBlobs, Moto, Proxy, S3sFs, Toxic};
@@ -291,6 +291,49 @@ async fn the_bucket_is_where_requests_are_asked_to_have_it() {
         assert_eq!(asked, [host.as_str(), host.as_str()]);
         assert_eq!(std::fs::read(server.folder().join("contract/a/b")).unwrap(), host.as_bytes());
     }
+}
+
+/// In one piece and in parts; and what does not last is replaced all the same, whichever way the server keeps objects.
+#[tokio::test]
+async fn what_lasts_is_kept_from_when_it_is_written() {
+    let hour = std::time::Duration::from_secs(3600);
+    for server in [at_moto_with_lock().await, at_gcs().await, at_azurite_with_immutability().await] {
+        let store: Arc<dyn Store> = Arc::new(Retaining::new(server, hour).unwrap());
+        let (scratch, lasting) = (scratch(), Put::lasting(store.abilities()));
+        let (delta, full, claim) = (scratch.key("delta"), scratch.key("full"), scratch.key("claim"));
+        // Stores keep whole seconds.
+        let about_an_hour_on = jiff::Timestamp::now() + hour - std::time::Duration::from_secs(1);
+        store.put(&delta, "x".into(), &lasting).await.unwrap();
+        let pieces = Pieces { bytes: 5 << 20, at_once: 2 };
+        let mut parts = Uploader::new(Arc::clone(&store), full.clone(), lasting.clone(), pieces);
+        parts.write(vec![7; 6 << 20].into()).await.unwrap();
+        parts.finish().await.unwrap();
+        // moto takes what is to keep an object made of parts, and forgets it.
+        let forgets_parts = store.place().starts_with("s3:");
+        for key in [Some(delta), Some(full).filter(|_| !forgets_parts)].into_iter().flatten() {
+            let until = store.retention(&key).await.unwrap().and_then(|kept| kept.until);
+            assert!(until >= Some(about_an_hour_on), "{}: {key} until {until:?}", store.place());
+        }
+
+        let tag = store.put(&claim, "1".into(), &Put::if_absent()).await.unwrap();
+        store.put(&claim, "2".into(), &Put::if_unchanged(tag)).await.unwrap();
+        assert_eq!(store.retention(&claim).await.unwrap(), None, "{}", store.place());
+
+        let left = store.begin(&scratch.key("left"), &lasting).await.unwrap();
+        store.put_part(&left, 0, "x".into()).await.unwrap();
+        store.abort(&left).await.unwrap();
+        assert_eq!(store.uploads(&scratch.below("").prefix).await.unwrap(), [], "{}", store.place());
+    }
+}
+
+/// That a bucket has no lock shows when it is written to: it is not taken for an object that is kept.
+#[tokio::test]
+async fn a_bucket_without_a_lock_says_that_it_keeps_nothing() {
+    let settings = Settings { retain: Some(std::time::Duration::from_secs(3600)), ..moto_settings() };
+    let store = open("s3://contract/unlocked", &settings).unwrap();
+    let key = Key::parse("delta").unwrap();
+    let fault = store.put(&key, "x".into(), &Put::lasting(store.abilities())).await.unwrap_err().fault;
+    assert!(matches!(fault, Fault::Unable(KEEPING)), "{fault:?}");
 }
 
 /// What the whole place keeps is asked for as well, before it is found out by being refused.

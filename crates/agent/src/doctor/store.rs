@@ -78,8 +78,8 @@ fn of_trial(place: &str, tried: &Tried) -> Finding {
     match (&error.fault, tried.trial) {
         (_, Trial::Retain) => check.advice(
             format!("objects cannot be kept from being deleted: {seen}"),
-            "whoever gets hold of the credentials can delete the archive: turn object lock or versioning on, or copy it \
-             elsewhere with `refloat copy`",
+            "whoever gets hold of the credentials can delete the archive: turn object lock on and give --retain, or have \
+             versions kept, or copy it elsewhere with `refloat copy`",
         ),
         (Fault::Retained { .. }, Trial::Delete) => check.advice(
             format!("the place keeps every object: {seen}"),

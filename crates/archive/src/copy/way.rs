@@ -110,7 +110,7 @@ impl Way {
     }
 
     async fn put_of(&self, item: &CopyItem) -> Result<Put, StoreError> {
-        let put = if self.to.abilities().put_if_absent { Put::if_absent() } else { Put::default() };
+        let put = Put::lasting(self.to.abilities());
         if self.layout == Layout::Refloat || !self.from.abilities().metadata || !self.to.abilities().metadata {
             return Ok(put);
         }
@@ -148,7 +148,7 @@ impl Way {
             _ => Put::default(),
         };
         let size_bytes = new.len() as u64;
-        self.to.put(&item.parcel.to, new, &put).await?;
+        self.to.put(&item.parcel.to, new, &Put { lasts: true, ..put }).await?;
         Ok(Outcome::Sent(Arrived { digest: None, size_bytes }))
     }
 

@@ -132,7 +132,7 @@ impl Lockboxes<'_> {
         let lockbox = self.lock(&key, recipients, now).await?;
         let place = self.place(key.id())?;
         // An id is made of a key that was just drawn, so that what is there can only be our own first try.
-        match self.store.put(&place, lockbox.to_bytes().into(), &self.if_absent()).await {
+        match self.store.put(&place, lockbox.to_bytes().into(), &Put::lasting(self.store.abilities())).await {
             Err(StoreError { fault: Fault::Exists, .. }) if self.is_there(&lockbox).await? => {}
             put => drop(put?),
         }
@@ -234,6 +234,9 @@ impl Lockboxes<'_> {
             Some(tag) => Put::if_unchanged(tag),
             None => Put::default(),
         };
+        // It lasts although it may be replaced: it has the only copy of its key, without which nothing can be read. Where what is
+        // kept cannot be replaced, who has keys is not changed before that is over.
+        let put = Put { lasts: true, ..put };
         match self.store.put(&self.place(lockbox.id)?, next.to_bytes().into(), &put).await {
             Err(StoreError { fault: Fault::Changed, .. }) if self.is_there(&next).await? => {}
             put => drop(put?),
@@ -319,10 +322,6 @@ impl Lockboxes<'_> {
 
     async fn is_there(&self, lockbox: &Lockbox) -> Result<bool, Error> {
         Ok(self.read(lockbox.id).await?.is_some_and(|(found, _)| found == *lockbox))
-    }
-
-    fn if_absent(&self) -> Put {
-        if self.store.abilities().put_if_absent { Put::if_absent() } else { Put::default() }
     }
 
     fn place(&self, id: KeyId) -> Result<Key, Error> {

@@ -140,7 +140,7 @@ impl<'a> Claims<'a> {
     }
 
     /// The condition as the store can keep it. Who is to be the writer asks no store that keeps none; a copy is told of writers
-    /// everywhere.
+    /// everywhere. No claim is to last, not even the first: kept from being replaced, it would have to be gone on with by creating.
     fn condition(&self, when: &When) -> Put {
         let abilities = self.store.abilities();
         let is_kept = match when {

@@ -13,7 +13,7 @@ use etcd_data::Kind;
 use etcd_data::container::Container;
 use etcd_data::error::kind_of;
 use store::upload::{Uploader, writer};
-use store::{Fault, Key, Put, Store, StoreError, When};
+use store::{Fault, Key, Put, Store, StoreError};
 use tempfile::NamedTempFile;
 use tokio::runtime::Handle;
 
@@ -209,12 +209,11 @@ impl Desk<'_> {
     /// How to put what is put once. A store that cannot put conditionally is looked at before, and must not write over
     /// what is there.
     async fn put_once(&self, key: &Key) -> Result<Put, DeliverError> {
-        let put = Put { metadata: self.full.told.clone(), ..Put::default() };
-        if self.store.abilities().put_if_absent {
-            return Ok(Put { when: When::Absent, ..put });
+        let abilities = self.store.abilities();
+        if !abilities.put_if_absent {
+            require_absent(&**self.store, key).await?;
         }
-        require_absent(&**self.store, key).await?;
-        Ok(put)
+        Ok(Put { metadata: self.full.told.clone(), ..Put::lasting(abilities) })
     }
 
     /// Whether what is at `key` is what was written, all of it and no more.

@@ -147,11 +147,12 @@ fn how_a_store_is_to_keep_things_arrives() {
         StoreArgs::from_arg_matches(&matches).unwrap()
     };
     let settings = |flags: &[&str]| given(flags).settings(&remote("s3://b")).unwrap();
-    let flags = ["--sse=kms:key", "--storage-class=STANDARD_IA", "--conditional-writes=true"];
+    let flags = ["--sse=kms:key", "--storage-class=STANDARD_IA", "--conditional-writes=true", "--retain=30d"];
     let kept = settings(&flags);
     assert_eq!(kept.encryption, Encryption::KeyService { key: Some("key".into()) });
     assert_eq!(kept.storage_class.as_deref(), Some("STANDARD_IA"));
     assert_eq!(kept.conditional_puts, Some(true));
+    assert_eq!(kept.retain, Some(Duration::from_secs(30 * 86_400)));
     assert_eq!(settings(&["--sse=s3"]).encryption, Encryption::StoreKeys);
     assert_eq!(settings(&[]).conditional_puts, None);
 
@@ -165,6 +166,8 @@ fn how_a_store_is_to_keep_things_arrives() {
     for place in [Location::Path("/backups".into()), remote("swift://b")] {
         let told = format!("{:?}", given(&["--storage-class=COLD"]).settings(&place).unwrap_err());
         assert!(told.contains("--storage-class says nothing to"), "{told}");
+        let told = format!("{:?}", given(&["--retain=30d"]).settings(&place).unwrap_err());
+        assert!(told.contains("cannot keep objects") && told.contains("leave --retain away"), "{told}");
     }
 }
 

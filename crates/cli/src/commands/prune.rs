@@ -11,7 +11,7 @@ use etcd_data::Kind;
 use jiff::{SignedDuration, Timestamp};
 use store::{Fault, Key, StoreError};
 
-use crate::archive_failure::store_failure;
+use crate::archive_failure::{keeps_nothing, store_failure};
 use crate::archive_point::{OpenArchive, layout_name, open_archive};
 use crate::duration::{parse_bytes, span};
 use crate::exit::Exit;
@@ -194,10 +194,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     require_all_lineages(&args.source.archive, "prune")?;
     let open = open_archive(&args.source)?;
     if args.extend_retention.is_some() && !open.archive.store().abilities().retention {
-        let message = format!("the store at {} cannot keep objects from being deleted", open.archive.store().place());
-        return Err(Failure::new(Kind::Unsupported, message).hint(
-            "S3 with object lock, Google Cloud Storage and Azure can: docs/stores.md; leave --extend-retention away",
-        ));
+        return Err(keeps_nothing(open.archive.store().place(), "--extend-retention"));
     }
     let failed = |error| open.failure(&args.source, None, &error);
     let now = Timestamp::now();

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::error::{Fault, StoreError};
+use crate::error::{Fault, KEEPING, StoreError};
 use crate::http::Answer;
 use crate::key::Key;
 use crate::object::When;
@@ -58,6 +58,7 @@ pub(super) fn check(answer: &Answer, when: Option<&When>) -> Result<(), Fault> {
         | "ResourceNotEncryptedWithCustomerEncryptionKey" => Fault::OtherKey(what()),
         // It has the words of a lock in it, and nothing there is kept.
         "InvalidRequest" if is_about_checksum(message) => Fault::Invalid(what()),
+        "InvalidRequest" if is_without_lock(message) => Fault::Unable(KEEPING),
         "AccessDenied" | "InvalidRequest" if is_lock(message) => Fault::Retained { until: None },
         "RetentionPolicyNotMet" | "ObjectUnderActiveHold" | "ObjectLocked" | "FileImmutable" => {
             Fault::Retained { until: until_in(text("Details")) }
@@ -115,6 +116,12 @@ fn until_in(details: &str) -> Option<Timestamp> {
 fn is_lock(message: &str) -> bool {
     let message = message.to_ascii_lowercase();
     message.contains("object lock") || message.contains("worm protected") || message.contains("retention")
+}
+
+/// What a bucket without object lock says to whoever wants an object kept: by S3 and moto "Bucket is missing Object Lock
+/// Configuration", by MinIO "Bucket is missing ObjectLockConfiguration".
+fn is_without_lock(message: &str) -> bool {
+    message.to_ascii_lowercase().replace(' ', "").contains("missingobjectlockconfiguration")
 }
 
 /// What a bucket that keeps objects by default wants along with each.
@@ -193,6 +200,7 @@ mod tests {
         let region = "<Message>The authorization header is malformed; the region 'us-east-1' is wrong; expecting \
                       'eu-west-1'</Message><Region>eu-west-1</Region>";
         let locked = "<Message>Access Denied because object protected by object lock.</Message>";
+        let lockless = "<Message>Bucket is missing Object Lock Configuration</Message>";
         let locked_up = "<Message>The object was stored using a form of Server Side Encryption. The correct parameters must \
                          be provided to retrieve the object.</Message>";
         let open = "<Message>The encryption parameters are not applicable to this object.</Message>";
@@ -203,6 +211,7 @@ mod tests {
             (400, "InvalidRequest", locked_up, "OtherKey"),
             (400, "InvalidRequest", open, "OtherKey"),
             (400, "InvalidRequest", unvouched, "Invalid"),
+            (400, "InvalidRequest", lockless, "Unable"),
             (400, "CustomerEncryptionKeyIsIncorrect", "", "OtherKey"),
             (404, "NoSuchKey", "", "NotFound"),
             (404, "NoSuchBucket", "", "NoSuchPlace"),

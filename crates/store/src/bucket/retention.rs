@@ -5,7 +5,7 @@ use reqwest::Method;
 use reqwest::header::HeaderMap;
 
 use super::{Bucket, Dialect, Request, add_header, answers, checksum, holds};
-use crate::error::Fault;
+use crate::error::{Fault, KEEPING};
 use crate::http::Answer;
 use crate::key::Key;
 use crate::object::Retention;
@@ -16,7 +16,7 @@ fn mode(bucket: &Bucket) -> &'static str {
 }
 
 fn unable() -> Fault {
-    Fault::Unable("keep objects from being deleted")
+    Fault::Unable(KEEPING)
 }
 
 /// S3 keeps whole seconds.

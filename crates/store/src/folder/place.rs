@@ -19,7 +19,7 @@ use rustix::io::{Errno, pread};
 use sha2::{Digest, Sha256};
 
 use super::lasting;
-use crate::error::Fault;
+use crate::error::{Fault, KEEPING};
 use crate::key::Key;
 use crate::memory::clip;
 use crate::object::{Info, Put, Tag, When};
@@ -339,7 +339,7 @@ fn tag_of(file: &File) -> Result<Tag, Fault> {
 
 fn check(key: &Key, put: &Put) -> Result<(), Fault> {
     if put.retention.is_some() {
-        return Err(Fault::Unable("keep objects from being deleted"));
+        return Err(Fault::Unable(KEEPING));
     }
     match key.as_str().split('/').any(|segment| segment == HIDDEN) {
         true => Err(Fault::Invalid(format!("{HIDDEN} is kept for what is in the making"))),

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::place::{
     Place, Temporary, abandoned, create_folders, names, open_beneath, read_small, remove_abandoned, write_file,
 };
-use crate::error::Fault;
+use crate::error::{Fault, KEEPING};
 use crate::key::Key;
 use crate::object::{Put, Tag};
 use crate::store::{Part, Upload};
@@ -34,7 +34,7 @@ struct Record {
 
 pub(super) fn begin(place: &Place, key: &Key, put: &Put) -> Result<Upload, Fault> {
     if put.retention.is_some() {
-        return Err(Fault::Unable("keep objects from being deleted"));
+        return Err(Fault::Unable(KEEPING));
     }
     let root = place.root()?;
     let id = format!("{:016x}", rand::random::<u64>());

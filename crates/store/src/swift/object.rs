@@ -8,7 +8,7 @@ use md5::{Digest, Md5};
 use serde_json::json;
 
 use super::names;
-use crate::error::Fault;
+use crate::error::{Fault, KEEPING};
 use crate::http::Answer;
 use crate::key::Key;
 use crate::object::{Info, Put, Tag, When};
@@ -45,8 +45,6 @@ pub(super) enum Large {
 const METADATA: &str = "x-object-meta-";
 /// Says of a large object which upload made it.
 const UPLOAD: &str = "refloat-upload";
-/// What a store without retention cannot.
-pub(super) const NO_RETENTION: &str = "keep objects from being deleted";
 
 impl Head {
     pub(super) fn of(name: &str, answer: &Answer) -> Result<Self, Fault> {
@@ -90,7 +88,7 @@ impl Large {
 /// What is sent along with an object; `upload` is the one that made it.
 pub(super) fn headers(put: &Put, upload: Option<&str>) -> Result<Vec<(String, String)>, Fault> {
     if put.retention.is_some() {
-        return Err(Fault::Unable(NO_RETENTION));
+        return Err(Fault::Unable(KEEPING));
     }
     let mut headers: Vec<(String, String)> =
         put.labelled_metadata().map(|(name, value)| (format!("{METADATA}{name}"), value.clone())).collect();
