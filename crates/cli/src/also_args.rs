@@ -157,3 +157,25 @@ impl PlaceArgs {
         Schedule { retention, copy_every, drilling: None, ..first.clone() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_long_things_are_kept_is_said_of_every_place_that_can_keep_them() {
+        let first = Location::Remote("s3://first".into());
+        let said = StoreArgs {
+            retain: Some(Duration::from_secs(60)),
+            endpoint: Some("http://minio:9000".into()),
+            ..StoreArgs::default()
+        };
+        let of = |given| {
+            let store = PlaceArgs::of(&given, &first, &said).unwrap().store;
+            (store.retain.is_some(), store.endpoint.is_some())
+        };
+        assert_eq!(of(Location::Remote("s3://second".into())), (true, true));
+        assert_eq!(of(Location::Remote("gs://second".into())), (true, false));
+        assert_eq!(of(Location::Path("/backups".into())), (false, false));
+    }
+}
