@@ -6,34 +6,22 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
 
+#[path = "desk/own_rhythm.rs"]
+mod own_rhythm;
 #[path = "desk/running.rs"]
 mod running;
 #[path = "desk/truth.rs"]
 mod truth;
 
-use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::Arc;
 use std::time::Duration;
 
 use agent::follow::Rhythm;
-use agent::follow::resume::ForeignCluster;
-use agent::home::{Home, Site};
-use agent::http::{Forward, Guard, Limits, Tls, serve};
-use agent::run::{Agent, Settings};
-use agent::sidecar::NoMember;
 use agent::upkeep::Schedule;
-use archive::fence::Terms;
-use cli::commands::agent::{listen, routes};
-use cli::runtime::{runtime, stop_signal};
-use etcd_rpc::Access;
-use jiff::Timestamp;
 use running::{Running, refloat, succeed};
 use serde_json::Value;
 use testkit::{Client, Etcd, Member, Port, Version};
-use tokio::sync::watch;
 use truth::truth;
 
 /// What befalls an object.
@@ -69,9 +57,9 @@ fn after_a_delta_that_is_gone_from_the_archive_a_full_is_taken_from_etcd() {
 
 #[test]
 fn after_a_full_that_is_damaged_in_the_archive_another_is_taken_from_etcd() {
-    match env::var(FOLLOWING) {
-        Ok(told) => follow(&told),
-        Err(_) => play(Loss::Damaged, Of::Full),
+    match own_rhythm::told() {
+        Some(told) => follow(&told),
+        None => play(Loss::Damaged, Of::Full),
     }
 }
 
@@ -160,16 +148,13 @@ impl World {
     }
 
     fn agent(&self, loss: Loss) -> Running {
-        let (url, page, log) = (self.etcd.client_url(), Port::reserve().address(), self.beside.join("log"));
-        let spool = self.beside.join("spool");
-        if loss == Loss::Gone {
-            let args = ["agent", text(&self.archive), "--endpoints", &url, "--seal-after", "300ms", "--spool"];
-            return Running::start(&[&args[..], &[text(&spool)]].concat(), page, &log);
+        let url = self.etcd.client_url();
+        if loss == Loss::Damaged {
+            return own_rhythm::start(THIS, &self.archive, &self.beside, &url);
         }
-        let told = [text(&self.archive), text(&self.beside), &url, &page.to_string()].join(" ");
-        let mut command = Command::new(env::current_exe().unwrap());
-        command.args(["--exact", THIS, "--nocapture"]).env(FOLLOWING, told);
-        Running::spawn(&mut command, page, &log)
+        let (page, spool, log) = (Port::reserve().address(), self.beside.join("spool"), self.beside.join("log"));
+        let args = ["agent", text(&self.archive), "--endpoints", &url, "--seal-after", "300ms", "--spool"];
+        Running::start(&[&args[..], &[text(&spool)]].concat(), page, &log)
     }
 
     /// The fulls of the archive and its deltas, each in their order.
@@ -216,44 +201,13 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Set in the process that is the agent: the folders of the archive and of what is beside it, etcd, and where its page is.
-const FOLLOWING: &str = "REFLOAT_TEST_FOLLOWING";
 const THIS: &str = "after_a_full_that_is_damaged_in_the_archive_another_is_taken_from_etcd";
 
 /// Follows until it is told to stop, and reads everything each second.
 fn follow(told: &str) {
-    let [archive, beside, url, page] = told.split(' ').collect::<Vec<_>>()[..] else { panic!("{told}") };
     tracing_subscriber::fmt().with_ansi(false).init();
-    let listener = listen(page.parse().unwrap()).unwrap();
     let second = Duration::from_secs(1);
+    let rhythm = Rhythm { seal_after: Duration::from_millis(300), ..Rhythm::default() };
     let reading = Schedule { reread_every: second, reread_within: second, ..Schedule::default() };
-    runtime().unwrap().block_on(async {
-        let spools = Path::new(beside).join("spool");
-        let store = Arc::new(store::Folder::at(Path::new(archive)).unwrap());
-        let site = Site::open_to_all(store, Path::new(beside));
-        let home = Home::find_or_recall(site, &spools, Timestamp::now()).await.unwrap();
-        let live = agent::follow::etcd::Etcd::at(vec![url.parse().unwrap()], Access::default());
-        let settings = Settings {
-            name: "a".into(),
-            serves: None,
-            rhythm: Rhythm { seal_after: Duration::from_millis(300), ..Rhythm::default() },
-            schedule: Some(reading),
-            others: Vec::new(),
-            terms: Terms::lasting(Duration::from_secs(8)),
-            spool: home.spool(&spools),
-            foreign: ForeignCluster::Refuse,
-            restoring: watch::Sender::default().subscribe(),
-            care: None,
-            prepared: watch::Sender::default().subscribe(),
-            certificates: Vec::new(),
-        };
-        let mut agent = Agent::begin(Arc::new(live), home, settings).unwrap();
-        let routes = routes(&agent, Arc::new(NoMember), None, Forward::new(None, None).unwrap());
-        let (guard, stopped) = (Guard::default(), stop_signal().unwrap());
-        tokio::select! {
-            served = serve(listener, None::<Tls>, &guard, Limits::default(), routes, stopped) => served.unwrap(),
-            ended = agent.ended() => panic!("{ended:?}"),
-        }
-        agent.stop().await.unwrap();
-    });
+    own_rhythm::follow(told, rhythm, reading, Duration::from_secs(8));
 }

@@ -7,6 +7,8 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
 
+#[path = "desk/own_rhythm.rs"]
+mod own_rhythm;
 #[path = "desk/running.rs"]
 mod running;
 
@@ -14,32 +16,21 @@ use std::collections::BTreeSet;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 use agent::follow::Rhythm;
-use agent::follow::resume::ForeignCluster;
-use agent::home::{Home, Site};
-use agent::http::{Forward, Guard, Limits, Tls, serve};
-use agent::run::{Agent, Settings};
-use agent::sidecar::NoMember;
 use agent::upkeep::Schedule;
-use archive::fence::Terms;
 use archive::merge_plan::MergePolicy;
 use archive::retention::Policy;
-use cli::commands::agent::{listen, routes};
-use cli::runtime::{runtime, stop_signal};
-use etcd_rpc::Access;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use running::{Running, succeed};
 use serde_json::Value;
-use testkit::{Client, Etcd, Member, Port, Version};
-use tokio::sync::watch;
+use testkit::{Client, Etcd, Member, Version};
 
 /// How often it is killed.
 const KILLED: usize = 15;
@@ -111,11 +102,7 @@ struct World {
 
 impl World {
     fn agent(&self) -> Running {
-        let (url, page) = (self.etcd.client_url(), Port::reserve().address());
-        let told = [text(&self.archive), text(&self.beside), &url, &page.to_string()].join(" ");
-        let mut command = Command::new(env::current_exe().unwrap());
-        command.args(["--exact", THIS, "--nocapture"]).env(FOLLOWING, told);
-        Running::spawn(&mut command, page, &self.beside.join("log"))
+        own_rhythm::start(THIS, &self.archive, &self.beside, &self.etcd.client_url())
     }
 
     /// Kills `agent` at the moment `when`, and a little later.
@@ -202,8 +189,6 @@ fn is_in_the_making(path: &Path) -> bool {
     is_hidden(path) && (is_delta || name.contains("%2Ffull%2F"))
 }
 
-/// Set in the process that is the agent: the folders of the archive and of what is beside it, etcd, and where its page is.
-const FOLLOWING: &str = "REFLOAT_TEST_FOLLOWING";
 const THIS: &str = "an_agent_that_is_killed_while_it_merges_and_prunes_loses_nothing";
 
 /// Merges, checks and deletes what is seconds old, all the time.
@@ -230,46 +215,17 @@ fn in_haste() -> Schedule {
 
 /// Follows until it is told to stop.
 fn follow(told: &str) {
-    let [archive, beside, url, page] = told.split(' ').collect::<Vec<_>>()[..] else { panic!("{told}") };
-    let listener = listen(page.parse().unwrap()).unwrap();
-    runtime().unwrap().block_on(async {
-        let spools = Path::new(beside).join("spool");
-        let store = Arc::new(store::Folder::at(Path::new(archive)).unwrap());
-        let site = Site::open_to_all(store, Path::new(beside));
-        let home = Home::find_or_recall(site, &spools, Timestamp::now()).await.unwrap();
-        let live = agent::follow::etcd::Etcd::at(vec![url.parse().unwrap()], Access::default());
-        let settings = Settings {
-            name: "a".into(),
-            serves: None,
-            rhythm: Rhythm {
-                seal_after: Duration::from_millis(100),
-                anchor_every: Some(Duration::from_secs(2)),
-                ..Rhythm::default()
-            },
-            schedule: Some(in_haste()),
-            others: Vec::new(),
-            terms: Terms::lasting(Duration::from_secs(2)),
-            spool: home.spool(&spools),
-            foreign: ForeignCluster::Refuse,
-            restoring: watch::Sender::default().subscribe(),
-            care: None,
-            prepared: watch::Sender::default().subscribe(),
-            certificates: Vec::new(),
-        };
-        let mut agent = Agent::begin(Arc::new(live), home, settings).unwrap();
-        let routes = routes(&agent, Arc::new(NoMember), None, Forward::new(None, None).unwrap());
-        let (guard, stopped) = (Guard::default(), stop_signal().unwrap());
-        tokio::select! {
-            served = serve(listener, None::<Tls>, &guard, Limits::default(), routes, stopped) => served.unwrap(),
-            ended = agent.ended() => panic!("{ended:?}"),
-        }
-        agent.stop().await.unwrap();
-    });
+    let rhythm = Rhythm {
+        seal_after: Duration::from_millis(100),
+        anchor_every: Some(Duration::from_secs(2)),
+        ..Rhythm::default()
+    };
+    own_rhythm::follow(told, rhythm, in_haste(), Duration::from_secs(2));
 }
 
 #[test]
 fn an_agent_that_is_killed_while_it_merges_and_prunes_loses_nothing() {
-    if let Ok(told) = env::var(FOLLOWING) {
+    if let Some(told) = own_rhythm::told() {
         return follow(&told);
     }
     let seed = env::var("SEED").map_or_else(|_| rand::random(), |seed| seed.parse().unwrap());
