@@ -8,7 +8,8 @@ export CARGO_TARGET_DIR ?= $(REFLOAT_CACHE)/target
 features := --features cli/opentelemetry
 
 # Integration tests that need real servers are called real_*. Of the others, the fast ones, those in slow_tests damage everything in
-# every way, and those that draw from seeds do it with few: `make test` does all of it.
+# every way, those in modules called huge take seconds by their size, and those that draw from seeds do it with few: `make test`
+# does all of it.
 slow_tests := damage damaged_members
 tests := $(notdir $(basename $(wildcard crates/*/tests/*.rs)) $(patsubst %/main.rs,%,$(wildcard crates/*/tests/*/main.rs)))
 fast_tests := $(filter-out real_% $(slow_tests),$(sort $(tests)))
@@ -48,7 +49,7 @@ test:
 
 test-fast: export SIMULATION_SEEDS ?= 60
 test-fast:
-	cargo test --workspace --locked $(features) $(watched) --lib --bins $(addprefix --test ,$(fast_tests))
+	cargo test --workspace --locked $(features) $(watched) --lib --bins $(addprefix --test ,$(fast_tests)) -- --skip huge::
 
 # Every target in turn, or the one that TARGET names. A gibibyte or ten seconds are more than any input may take. What was found,
 # and the inputs that go new ways, are kept for the next time.

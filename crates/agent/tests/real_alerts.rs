@@ -10,7 +10,7 @@ use testkit::Ends;
 use testkit::servers::promtool;
 
 fn deploy() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy")
+    testkit::checkout::root().join("deploy")
 }
 
 fn judged(folder: &Path) -> Output {

@@ -35,7 +35,7 @@ const PROGRAM: &str = "refloat 0.1.0";
 type Pair = (RevKey, Vec<u8>);
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden/archive")
+    testkit::checkout::root().join("testdata/golden/archive")
 }
 
 /// One thing of each kind that an object can hold: puts and edits of them, deletions and keys that come back, a transaction,

@@ -208,7 +208,7 @@ async fn an_archive_is_opened_by_hand_with_an_age_key_and_the_documents() {
 
     let moto = testkit::cache::find("moto", "5.2").expect("moto is there: cargo xtask servers");
     let open = |identity: &Path| {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/how-to/open-by-hand.py");
+        let script = testkit::checkout::root().join("docs/how-to/open-by-hand.py");
         let keys = folder.path().join("keys");
         Command::new(moto.join("bin/python")).arg(script).arg(identity).arg(keys).arg(&object).output_in_time().unwrap()
     };

@@ -7,6 +7,9 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
+use rustix::fs::SeekFrom;
+use rustix::io::Errno;
+
 /// Bytes that can be read at any offset, from several threads at once.
 pub trait Storage: Send + Sync {
     /// How many bytes there are now.
@@ -14,6 +17,12 @@ pub trait Storage: Send + Sync {
 
     /// Fills `buf` with the bytes at `offset`; fails with `UnexpectedEof` if there are fewer.
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
+
+    /// Where, from `offset` on, there may be anything but zeros. A file of which most was never written knows it, and need not
+    /// be read.
+    fn next_data(&self, offset: u64) -> io::Result<u64> {
+        Ok(offset)
+    }
 
     /// Whether somebody wrote to it since it was opened. Where nobody else can, nobody did.
     fn was_written(&self) -> io::Result<bool> {
@@ -72,6 +81,10 @@ impl Storage for SharedFile {
         Storage::read_exact_at(&self.file, buf, offset)
     }
 
+    fn next_data(&self, offset: u64) -> io::Result<u64> {
+        Storage::next_data(&self.file, offset)
+    }
+
     fn was_written(&self) -> io::Result<bool> {
         Ok(Stamp::of(&self.file)? != self.opened)
     }
@@ -84,6 +97,15 @@ impl Storage for File {
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         FileExt::read_exact_at(self, buf, offset)
+    }
+
+    fn next_data(&self, offset: u64) -> io::Result<u64> {
+        match rustix::fs::seek(self, SeekFrom::Data(offset)) {
+            // Nothing was written from there on.
+            Err(Errno::NXIO) => Ok(offset.max(Storage::size(self)?)),
+            // Where the file system does not know, reading tells.
+            found => Ok(found.unwrap_or(offset)),
+        }
     }
 }
 

@@ -63,7 +63,7 @@ fn every_file_of_the_corpus_is_survived_as_it_is() {
 
 #[test]
 fn the_corpus_holds_the_sample_and_a_file_of_ours() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/walk");
+    let folder = testkit::checkout::package().join("fuzz/corpus/walk");
     for (name, bytes) in [("sample", sample().0), ("written", written())] {
         assert!(fs::read(folder.join(name)).unwrap() == bytes, "{name} has changed, write it to the corpus");
     }
@@ -101,7 +101,7 @@ fn corpus() -> Vec<Vec<u8>> {
 
 /// The same, with where each lies.
 fn files() -> Vec<(PathBuf, Vec<u8>)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
+    let folder = testkit::checkout::package().join("fuzz/corpus");
     let targets = fs::read_dir(folder).unwrap().map(|target| target.unwrap().path());
     let mut files: Vec<_> =
         targets.flat_map(|target| fs::read_dir(target).unwrap().map(|file| file.unwrap().path())).collect();

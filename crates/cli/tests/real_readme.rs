@@ -151,7 +151,7 @@ impl Walk {
         self.comes_to(line);
         let mut words = line.split(' ');
         let mut command = at_home(words.next().unwrap(), self.home.path(), &self.ports);
-        command.args(words).current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
+        command.args(words).current_dir(testkit::checkout::root());
         let mut first = Foreground::start(&mut command, self.page.address(), &self.home.path().join("log"));
         first.0.until("it is recoverable", |status| status["recoverable"]["verdict"] == "yes");
         first.0.until("the gateway serves", |_| self.client.status().is_ok());

@@ -63,7 +63,7 @@ sessions! {
 }
 
 fn folder() -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts")
+    testkit::checkout::package().join("tests/transcripts")
 }
 
 #[track_caller]

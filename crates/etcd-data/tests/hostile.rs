@@ -7,6 +7,8 @@
 mod edges;
 #[path = "hostile/entry.rs"]
 mod entry;
+#[path = "hostile/huge.rs"]
+mod huge;
 #[path = "hostile/logs.rs"]
 mod logs;
 #[path = "hostile/mutations.rs"]

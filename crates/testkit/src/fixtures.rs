@@ -50,7 +50,7 @@ pub struct PointHash {
 
 /// `testdata/` of this checkout.
 pub fn testdata() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata")
+    crate::checkout::root().join("testdata")
 }
 
 /// `testdata/fixtures/<path>`.
@@ -176,16 +176,17 @@ fn unpack(archive: &Path, folder: &Path) {
 }
 
 fn write_sparse(source: &mut impl Read, place: &Path) {
-    const BLOCK: u64 = 64 << 10;
+    const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
     let mut file = File::create_new(place).unwrap();
     let mut length = 0;
+    let mut block = Vec::new();
     loop {
-        let mut block = Vec::new();
-        source.take(BLOCK).read_to_end(&mut block).unwrap();
+        block.clear();
+        source.take(ZEROS.len() as u64).read_to_end(&mut block).unwrap();
         if block.is_empty() {
             return file.set_len(length).unwrap();
         }
-        if block.iter().any(|byte| *byte != 0) {
+        if !ZEROS.starts_with(&block) {
             file.seek(SeekFrom::Start(length)).unwrap();
             file.write_all(&block).unwrap();
         }

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`servers`], [`cache`] | which versions of etcd there are, and where their programs lie |
 //! | [`member`], [`cluster`] | starting and stopping real members |
+//! | [`checkout`] | where the sources are |
 //! | [`certificates`] | an authority, and certificates that it signs |
 //! | [`client`], `http`, [`ports`] | talking to them, and where they listen |
 //! | [`judges`] | `bbolt check` and `etcdutl` as second opinions |
@@ -32,6 +33,7 @@
 pub mod browser;
 pub mod cache;
 pub mod certificates;
+pub mod checkout;
 pub mod client;
 pub mod cluster;
 pub mod collector;

@@ -10,6 +10,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use crate::checkout;
+
 /// How many cases are looked at at once.
 const AT_ONCE: usize = 2;
 
@@ -22,9 +24,9 @@ pub struct Outcomes {
 }
 
 impl Outcomes {
-    /// None yet, under the line `header`. What is expected of them is in `file`.
-    pub fn of(file: impl Into<PathBuf>, header: &str) -> Outcomes {
-        Outcomes { file: file.into(), table: format!("{header}\n"), forbidden: Vec::new() }
+    /// None yet, under the line `header`. What is expected of them is in `file` of the crate.
+    pub fn of(file: &str, header: &str) -> Outcomes {
+        Outcomes { file: checkout::package().join(file), table: format!("{header}\n"), forbidden: Vec::new() }
     }
 
     /// What came of the next case.

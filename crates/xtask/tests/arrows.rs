@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Each crate, those below first, and the crates that it is made with.
 const ARROWS: [(&str, &[&str]); 11] = [
@@ -31,7 +31,7 @@ const ABSENT: [(&str, &[&str]); 4] = [
 ];
 
 fn crates() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+    testkit::checkout::root().join("crates")
 }
 
 /// What `name` cannot be built without: its dependencies, those of its build script, and those on some platforms only.

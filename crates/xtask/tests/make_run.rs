@@ -27,7 +27,7 @@ fn make_run(folder: &Path, fetching: i32) -> (bool, Option<String>) {
             let _ = symlink(there, bin.join(tool));
         }
     }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = testkit::checkout::root();
     let mut make = Command::new("make");
     make.arg("run").current_dir(root).env("PATH", &bin).env("REFLOAT_CACHE", &cache);
     for name in ["CARGO_TARGET_DIR", "MAKEFLAGS", "MAKELEVEL"] {

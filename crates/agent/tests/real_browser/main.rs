@@ -19,7 +19,7 @@ async fn a_person_on_call_sees_what_is_so_and_nothing_else() {
     let stage = Stage::open().await;
     let pictures = Path::new(env!("CARGO_TARGET_TMPDIR")).join("browser");
     std::fs::create_dir_all(&pictures).unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real_browser/page.mjs");
+    let script = testkit::checkout::package().join("tests/real_browser/page.mjs");
     let mut command = tokio::process::Command::from(testkit::browser::script(&script));
     command.env("STAGE", &stage.address).env("PICTURES", &pictures).stdin(Stdio::null()).kill_on_drop(true);
     let shown = tokio::time::timeout(Duration::from_secs(300), command.output()).await.unwrap().unwrap();

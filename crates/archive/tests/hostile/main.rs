@@ -6,7 +6,7 @@
 mod exercise;
 mod short_run;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use short_run::{OF_PARTS, Target, change_at_random, corpus, replay, within};
 
@@ -24,7 +24,7 @@ fn all_of_the_corpus_is_replayed() {
     let named = |paths: Vec<PathBuf>| -> Vec<String> {
         paths.iter().map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect()
     };
-    let fuzzed = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/fuzz_targets");
+    let fuzzed = testkit::checkout::package().join("fuzz/fuzz_targets");
     assert_eq!(named(within(&fuzzed)), targets, "each fuzz target has its line in TARGETS or in OF_PARTS");
     assert_eq!(named(within(&corpus())), targets, "each fuzz target has a corpus");
     replay(&TARGETS);

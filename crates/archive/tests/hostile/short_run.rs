@@ -21,7 +21,7 @@ pub(crate) const OF_PARTS: [&str; 2] = ["chunk", "key_block"];
 
 /// Where the corpus of each target lies.
 pub(crate) fn corpus() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus")
+    testkit::checkout::package().join("fuzz/corpus")
 }
 
 /// What is in a folder, in order.

@@ -34,7 +34,7 @@ use outcome::{COMMANDS, look_at};
 use testkit::outcomes::{Outcomes, look_at_all};
 use truth::Subject;
 
-const OUTCOMES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/damaged_members/outcomes.txt");
+const OUTCOMES: &str = "tests/damaged_members/outcomes.txt";
 
 #[test]
 fn what_happens_to_a_data_directory_is_found_or_survived_and_never_silently_wrong() {

@@ -22,7 +22,7 @@ fn what_the_page_shows_is_so_and_what_is_ordered_there_is_done() {
     let pictures = Path::new(env!("CARGO_TARGET_TMPDIR")).join("browser");
     fs::create_dir_all(&pictures).unwrap();
     let complaints = stage.folder.path().join("complaints");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real_page/page.mjs");
+    let script = testkit::checkout::package().join("tests/real_page/page.mjs");
     let mut command = testkit::browser::script(&script);
     command.env("STAGE", stage.page.url()).env("PICTURES", &pictures);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(File::create(&complaints).unwrap());

@@ -3,22 +3,17 @@
 use std::env;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 
 use etcd_data::bolt_file::check;
-use etcd_data::bolt_file::write::{Builder, Options};
 use etcd_data::facts::Facts;
 use etcd_data::hash::hash_kv;
-use etcd_data::history::history;
 use etcd_data::live::{self, Keys};
 use etcd_data::soundness::{self, Severity};
-use etcd_data::{Database, KeyValue, LeaseId, RevKey, Revision, Source};
-use tempfile::TempDir;
+use etcd_data::{Database, KeyValue, Revision, Source};
 use testkit::{Golden, Version};
 
 use crate::entry::exercise::{look_at, open_bolt};
 use crate::entry::hand::{Buckets, bolt_file, key_space, put, record};
-use crate::entry::naive::Naive;
 
 /// Looks at all of `database`, in which nothing is wrong.
 #[track_caller]
@@ -28,14 +23,14 @@ fn sound(database: &Database) {
 }
 
 #[track_caller]
-fn checked(database: &Database) {
+pub(crate) fn checked(database: &Database) {
     assert!(check(database.file().unwrap(), 2).unwrap().is_sound());
     let report = soundness::check(database).unwrap();
     assert!(report.worst() <= Some(Severity::Harmless), "{:?}", report.findings);
     assert_eq!(report.hash, Some(hash_kv(database, None, None).unwrap()));
 }
 
-fn database(buckets: &Buckets) -> Database {
+pub(crate) fn database(buckets: &Buckets) -> Database {
     open_bolt(bolt_file(buckets)).unwrap()
 }
 
@@ -119,75 +114,4 @@ fn a_key_of_32_kib_is_a_key() {
     assert_eq!(live::get(&database, &longer, None).unwrap(), None);
     assert_eq!(live::get(&database, &longer, Some(Revision(4))).unwrap().unwrap().value, b"2");
     assert_eq!(live::count(&database, Some(Revision(4)), Keys::Prefix(&long)).unwrap(), 2);
-}
-
-#[test]
-fn a_value_of_more_than_100_mib_is_a_value() {
-    let large: Vec<u8> = (0..110u32 << 20).map(|n| (n.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
-    let database = database(&key_space([
-        record(2, 0, put(2, b"small", b"1", 2, 1)),
-        record(3, 0, put(3, b"large", &large, 3, 1)),
-        record(4, 0, put(4, b"small", b"2", 2, 2)),
-    ]));
-    checked(&database);
-    let expected = Naive::of(&database).unwrap().hash_kv(4);
-    assert_eq!(hash_kv(&database, None, None).unwrap().hash, expected);
-    assert!(live::get(&database, b"large", None).unwrap().unwrap().value == large);
-    assert_eq!(live::get(&database, b"small", None).unwrap().unwrap().value, b"2");
-    assert_eq!(live::get(&database, b"large", Some(Revision(2))).unwrap(), None);
-}
-
-#[test]
-fn ten_million_tiny_keys_are_read() {
-    let keys = 10_000_000;
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("db");
-    let expected = write_tiny(keys, &path);
-    let database = Source::open(&path, folder.path()).unwrap().database;
-    assert!(check(database.file().unwrap(), 2).unwrap().is_sound());
-    let report = soundness::check(&database).unwrap();
-    assert_eq!((report.findings, report.hash.map(|hash| hash.hash)), (vec![], Some(expected)));
-    assert_eq!(live::count(&database, None, Keys::All).unwrap(), keys as u64);
-    let middle = Revision(keys / 2 + 1);
-    assert_eq!(live::count(&database, Some(middle), Keys::All).unwrap(), keys as u64 / 2);
-    let found = live::get(&database, &tiny_key(keys / 2), None).unwrap().unwrap();
-    assert_eq!((found.mod_revision, found.version), (Revision(keys / 2 + 2), 1));
-    let mut seen = 0;
-    let count = |_: RevKey, _: KeyValue<'_>| {
-        seen += 1;
-        std::ops::ControlFlow::Continue(())
-    };
-    history(&database, etcd_data::database::RevisionRange::ALL, Keys::One(&tiny_key(7)), count).unwrap();
-    assert_eq!(seen, 1);
-}
-
-fn tiny_key(number: i64) -> [u8; 4] {
-    (number as u32).to_be_bytes()
-}
-
-/// Writes a database of `keys` keys of 4 bytes, each put once, and returns its HashKV, taken on the way.
-fn write_tiny(keys: i64, path: &Path) -> u32 {
-    let mut builder = Builder::create(File::create(path).unwrap(), Options::default()).unwrap();
-    let mut bucket = builder.bucket(b"key").unwrap();
-    let mut hash = crc32c::crc32c(b"key");
-    let mut value = Vec::new();
-    for number in 0..keys {
-        let (main, key) = (Revision(number + 2), tiny_key(number));
-        let kv = KeyValue {
-            key: &key,
-            create_revision: main,
-            mod_revision: main,
-            version: 1,
-            value: b"",
-            lease: LeaseId(0),
-        };
-        value.clear();
-        kv.encode(&mut value);
-        let at = RevKey { main, sub: 0, tombstone: false }.encode();
-        bucket.push(&at, &value).unwrap();
-        hash = crc32c::crc32c_append(crc32c::crc32c_append(hash, &at), &value);
-    }
-    bucket.finish().unwrap();
-    builder.finish().unwrap();
-    hash
 }

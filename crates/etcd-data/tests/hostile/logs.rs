@@ -1,12 +1,12 @@
 //! Logs whose frames are sound, or lie about their length, and whose requests ask for too much.
 
+use etcd_data::Database;
 use etcd_data::replay::{CaughtUp, ReplayError, catch_up};
 use etcd_data::request::{
     Command, CompactionRequest, Compare, CompareTarget, CompareWith, DeleteRangeRequest, LeaseGrantRequest, Op,
     PutRequest, Request, RequestOp, TxnRequest,
 };
 use etcd_data::wal::{Fault, Tail, read_segment};
-use etcd_data::{Database, Revision};
 use prost::Message;
 
 use crate::entry::exercise::{look_at, open_bolt, segment};
@@ -14,7 +14,7 @@ use crate::entry::hand::{Frames, bolt_file, key_space, put, put_entry, record};
 use crate::entry::naive::tail;
 
 /// A database of a member that is alone, with `keys` keys from revision 2 on, at entry 3.
-fn database(keys: i64) -> Database {
+pub(crate) fn database(keys: i64) -> Database {
     let name = |n: i64| format!("k{n:04}").into_bytes();
     let mut buckets = key_space((0..keys).map(|n| record(n + 2, 0, put(n + 2, &name(n), b"value", n + 2, 1))));
     put_entry(&mut buckets, "meta", "consistent_index", 3u64.to_be_bytes());
@@ -22,7 +22,7 @@ fn database(keys: i64) -> Database {
     open_bolt(bolt_file(&buckets)).unwrap()
 }
 
-fn carried(database: Database, commands: Vec<Command>) -> Result<CaughtUp, ReplayError> {
+pub(crate) fn carried(database: Database, commands: Vec<Command>) -> Result<CaughtUp, ReplayError> {
     let mut frames = Frames::of_a_member(3);
     for (index, command) in (4..).zip(commands) {
         frames.request(index, command);
@@ -30,11 +30,11 @@ fn carried(database: Database, commands: Vec<Command>) -> Result<CaughtUp, Repla
     catch_up(database, &read_segment(frames.bytes).unwrap(), &[])
 }
 
-fn put_of(key: &str) -> PutRequest {
+pub(crate) fn put_of(key: &str) -> PutRequest {
     PutRequest { key: key.as_bytes().to_vec().into(), value: "new".into(), ..PutRequest::default() }
 }
 
-fn txn(ops: Vec<Op>) -> TxnRequest {
+pub(crate) fn txn(ops: Vec<Op>) -> TxnRequest {
     let success = ops.into_iter().map(|op| RequestOp { op: Some(op) }).collect();
     TxnRequest { success, ..TxnRequest::default() }
 }
@@ -58,15 +58,6 @@ fn transactions_a_thousand_deep_are_refused() {
     frames.entry(4, 0, &request);
     let error = catch_up(database(1), &read_segment(frames.bytes).unwrap(), &[]).err().unwrap();
     assert!(matches!(error, ReplayError::Entry { index: 4 }), "{error}");
-}
-
-#[test]
-fn a_transaction_of_a_million_operations_is_carried_out() {
-    let ops = (0..1_000_000).map(|n| Op::Put(put_of(&format!("{:03}", n % 1000)))).collect();
-    let caught_up = carried(database(1), vec![Command::Txn(txn(ops))]).unwrap();
-    let tail = tail(&caught_up.database);
-    assert_eq!(tail.len(), 1_000_000);
-    assert_eq!(tail.last().map(|last| (last.at.main, last.at.sub)), Some((Revision(3), 999_999)));
 }
 
 #[test]

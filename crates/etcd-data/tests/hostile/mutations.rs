@@ -35,7 +35,7 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
 
 /// The same, with where each lies.
 fn files(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
+    let folder = testkit::checkout::package().join("fuzz/corpus").join(target);
     let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
     files.sort();
     let read = |file: PathBuf| (file.clone(), fs::read(file).unwrap());
@@ -108,7 +108,7 @@ const TARGETS: [Target; 9] = [
 
 #[test]
 fn every_file_of_the_corpus_is_survived_as_it_is() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
+    let folder = testkit::checkout::package().join("fuzz/corpus");
     let found = fs::read_dir(folder).unwrap().map(|target| target.unwrap().file_name().into_string().unwrap());
     let mut found: Vec<String> = found.collect();
     found.sort();

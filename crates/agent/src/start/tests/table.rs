@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 use std::fs;
-use std::path::Path;
 
 use super::words::seen;
 use crate::start::decide;
@@ -171,7 +170,7 @@ const END: &str = "<!-- Here they end. -->\n";
 
 #[test]
 fn the_page_for_people_on_call_says_what_is_decided() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(PAGE);
+    let path = testkit::checkout::package().join(PAGE);
     let page = fs::read_to_string(&path).unwrap();
     let (before, rest) = page.split_once(BEGIN).unwrap();
     let (found, after) = rest.split_once(END).unwrap();
