@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
-use testkit::stores::Moto;
+use testkit::stores::{Moto, UnpermittedRetention};
 use testkit::{Authority, Cluster, ClusterPlan, Ends, Etcd, Member, Port, Version};
 use users::{PASSWORD, with_users};
 
@@ -313,6 +313,35 @@ fn a_bucket_is_tried_and_one_that_is_not_there_is_told() {
     }
     found.require("archive", "open", "ok");
     at("missing").require_broken("store", "reach", "make the bucket");
+}
+
+/// A key may be allowed to put holds on objects, and not to have them kept until a time: then the first seal would fail.
+#[test]
+fn what_retain_takes_is_tried_where_it_is_said_and_not_elsewhere() {
+    let moto = Moto::start();
+    moto.bucket("unlocked");
+    moto.bucket_with_lock("locked");
+    let unpermitted = UnpermittedRetention::before_url(&moto.url());
+    let at = |endpoint: &str, bucket: &str, more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_refloat"));
+        command.args(["doctor", "-o", "json", &format!("s3://{bucket}/etcd"), "--endpoint", endpoint]).args(more);
+        command.args(["--region", "us-east-1", "--path-style", "true"]);
+        command.env("AWS_ACCESS_KEY_ID", "key").env("AWS_SECRET_ACCESS_KEY", "secret");
+        read(command.output_in_time().unwrap())
+    };
+    let retain = ["--retain", "30d"];
+    let found = at(&moto.url(), "locked", &retain);
+    found.require_nothing_broken();
+    found.require("store", "retain", "ok");
+    found.require("store", "kept", "ok");
+    at(&unpermitted.url(), "locked", &retain).require_broken("store", "retain", "allow s3:PutObjectRetention");
+    at(&moto.url(), "unlocked", &retain).require_broken("store", "retain", "the bucket needs object lock");
+    for bucket in ["locked", "unlocked"] {
+        let found = at(&unpermitted.url(), bucket, &[]);
+        found.require_nothing_broken();
+        found.require("store", "kept", "advice");
+        assert_eq!(found.verdicts("store", "retain"), BTreeSet::new());
+    }
 }
 
 #[test]

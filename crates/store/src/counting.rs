@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -74,6 +75,10 @@ impl Store for Counting {
 
     fn abilities(&self) -> Abilities {
         self.inner.abilities()
+    }
+
+    fn retains(&self) -> Option<Duration> {
+        self.inner.retains()
     }
 
     fn file(&self, key: &Key) -> Option<File> {

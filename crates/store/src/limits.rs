@@ -75,6 +75,10 @@ impl Store for Limited {
         self.inner.abilities()
     }
 
+    fn retains(&self) -> Option<Duration> {
+        self.inner.retains()
+    }
+
     fn file(&self, key: &Key) -> Option<File> {
         // Reading a file past us would be without a limit.
         match self.bytes {

@@ -34,7 +34,9 @@ pub enum Trial {
     Upload,
     /// Giving an upload up, after finding it.
     GiveUp,
-    /// Keeping an object from being deleted, and letting go of it.
+    /// Asking what keeps an object from being deleted.
+    Kept,
+    /// Writing one that the store is told to keep, in one piece and in parts, and being told that it does.
     Retain,
     /// Deleting.
     Delete,
@@ -52,6 +54,7 @@ impl Trial {
             Self::PutIfUnchanged => "put-if-unchanged",
             Self::Upload => "upload",
             Self::GiveUp => "give-up",
+            Self::Kept => "kept",
             Self::Retain => "retain",
             Self::Delete => "delete",
         }
@@ -65,6 +68,11 @@ pub struct Probe {
     pub results: Vec<Tried>,
     /// Objects that could not be deleted.
     pub left: Vec<Key>,
+    /// What keeps an object there that nobody told the store to keep. Without a time and a hold, the place keeps it and does not
+    /// tell until when.
+    pub kept: Option<Retention>,
+    /// The object that the store was told to keep, and until when it stays.
+    pub retained: Option<(Key, Timestamp)>,
     /// When the store says that the first object was written, if it told.
     pub clock: Option<StoreClock>,
 }
@@ -97,12 +105,16 @@ impl Probe {
         self.results.iter().any(|tried| tried.trial == trial && tried.result.is_ok())
     }
 
+    fn fails(&self, trial: Trial) -> bool {
+        self.results.iter().any(|tried| tried.trial == trial && tried.result.is_err())
+    }
+
     /// What the store can do: what it says, as far as that is true.
     pub fn abilities(&self, told: Abilities) -> Abilities {
         Abilities {
             put_if_absent: told.put_if_absent && self.works(Trial::PutIfAbsent),
             put_if_unchanged: told.put_if_unchanged && self.works(Trial::PutIfUnchanged),
-            retention: told.retention && self.works(Trial::Retain),
+            retention: told.retention && self.works(Trial::Kept) && !self.fails(Trial::Retain),
             uploads: told.uploads && self.works(Trial::GiveUp),
             ..told
         }
@@ -112,14 +124,18 @@ impl Probe {
 /// What a probe has left is deleted by the next one when it is older.
 const FORGOTTEN: SignedDuration = SignedDuration::from_hours(1);
 
+/// The store is told to keep an object for so long, or for as long as it is told to keep what lasts if that is less. No store wants
+/// more, and until then it may stay there: a later probe deletes it.
+const RETAINED: SignedDuration = SignedDuration::from_mins(1);
+
 /// Tries everything that the store says it can do, in the folder `folder`, which nobody else uses. No trial takes longer than
-/// `within`.
+/// `within`. That objects are kept is tried where the store is told to keep what lasts, and in the very way.
 pub async fn probe(store: &dyn Store, folder: &str, within: Duration) -> Result<Probe, NotAKey> {
     let scratch = Scratch::new(store, folder, within)?;
     let abilities = store.abilities();
     let mut results = Vec::new();
 
-    let (mut written, mut clock) = (None, None);
+    let (mut written, mut clock, mut kept, mut retained) = (None, None, None, None);
     let sent = Timestamp::now();
     results.push(scratch.tried(Trial::Put, async { scratch.put().await.map(|tag| written = Some(tag)) }).await);
     let acknowledged = Timestamp::now();
@@ -143,13 +159,26 @@ pub async fn probe(store: &dyn Store, folder: &str, within: Duration) -> Result<
             results.push(scratch.tried(Trial::GiveUp, scratch.give_up()).await);
         }
         if abilities.retention {
-            results.push(scratch.tried(Trial::Retain, scratch.retain()).await);
+            let asked = async { scratch.kept_untold().await.map(|told| kept = told) };
+            results.push(scratch.tried(Trial::Kept, asked).await);
+        }
+        if let Some(span) = store.retains() {
+            // A time that is over by either clock is refused.
+            let now = clock.map_or(acknowledged, |clock: StoreClock| clock.written.max(acknowledged));
+            let until = now + RETAINED.min(SignedDuration::try_from(span).unwrap_or(RETAINED));
+            results.push(scratch.tried(Trial::Retain, scratch.retain(until)).await);
+            retained = Some((scratch.retained.clone(), until));
         }
     }
     let mut left = vec![scratch.plain.clone(), scratch.parts.clone()];
     results.push(scratch.tried(Trial::Delete, scratch.delete(&mut left)).await);
+    if let Some((key, _)) = &retained {
+        // It is to stay. A store that keeps versions takes it out of sight all the same.
+        let gone = timeout(within, store.delete(std::slice::from_ref(key))).await;
+        retained = retained.filter(|_| !gone.is_ok_and(|gone| gone.iter().all(Result::is_ok)));
+    }
     let _ = timeout(within, scratch.sweep(acknowledged)).await;
-    Ok(Probe { results, left, clock })
+    Ok(Probe { results, left, kept, retained, clock })
 }
 
 struct Scratch<'s> {
@@ -161,6 +190,7 @@ struct Scratch<'s> {
     plain: Key,
     parts: Key,
     dropped: Key,
+    retained: Key,
 }
 
 const TEXT: &str = "This was written to see whether it can be. It may be deleted.\n";
@@ -171,8 +201,8 @@ impl<'s> Scratch<'s> {
         let folder = format!("{above}/{:016x}", rand::random::<u64>());
         let folder = folder.trim_start_matches('/').to_owned();
         let key = |name: &str| Key::parse(format!("{folder}/{name}"));
-        let (plain, parts, dropped) = (key("plain")?, key("parts")?, key("dropped")?);
-        Ok(Self { store, within, above, folder, plain, parts, dropped })
+        let (plain, parts, dropped, retained) = (key("plain")?, key("parts")?, key("dropped")?, key("retained")?);
+        Ok(Self { store, within, above, folder, plain, parts, dropped, retained })
     }
 
     /// What comes of a trial, within the time that it has.
@@ -267,15 +297,24 @@ impl<'s> Scratch<'s> {
         }
     }
 
-    async fn retain(&self) -> Result<(), StoreError> {
-        // Where the place keeps everything for a time, that cannot be taken back.
-        let there = self.store.retention(&self.plain).await?.unwrap_or_default();
-        self.store.retain(&self.plain, Retention { legal_hold: true, ..there }).await?;
-        let seen = self.store.retention(&self.plain).await;
-        self.store.retain(&self.plain, Retention { legal_hold: false, ..there }).await?;
-        match seen? {
-            Some(retention) if retention.legal_hold => Ok(()),
-            _ => Err(self.differs("a hold that was put on does not show")),
+    async fn kept_untold(&self) -> Result<Option<Retention>, StoreError> {
+        match self.store.retention(&self.plain).await? {
+            None if self.store.keeps_untold().await? => Ok(Some(Retention::default())),
+            told => Ok(told),
+        }
+    }
+
+    async fn retain(&self, until: Timestamp) -> Result<(), StoreError> {
+        let retention = Some(Retention { until: Some(until), legal_hold: false });
+        let put = Put { retention, ..Put::lasting(self.store.abilities()) };
+        let upload = self.store.begin(&self.dropped, &put).await?;
+        let _ = self.store.abort(&upload).await;
+        self.store.put(&self.retained, TEXT.into(), &put).await?;
+        let told = self.store.retention(&self.retained).await?.and_then(|kept| kept.until);
+        // Stores keep whole seconds.
+        match told >= Some(until - SignedDuration::from_secs(1)) {
+            true => Ok(()),
+            false => Err(self.differs("it took what it was told to keep, and does not tell that it keeps it")),
         }
     }
 
@@ -309,23 +348,27 @@ impl<'s> Scratch<'s> {
         rest.and_then(|rest| rest.split_once('/')).is_some_and(|(drawn, name)| {
             drawn.len() == 16
                 && drawn.bytes().all(|byte| byte.is_ascii_hexdigit())
-                && matches!(name, "plain" | "parts" | "dropped")
+                && matches!(name, "plain" | "parts" | "dropped" | "retained")
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::*;
     use crate::memory::Memory;
+    use crate::retaining::Retaining;
 
     const LONG: Duration = Duration::from_secs(60);
 
     #[tokio::test]
     async fn what_a_killed_probe_has_left_goes_and_nothing_else() {
         let start: Timestamp = "2020-01-01T00:00:00Z".parse().unwrap();
-        let store = Memory::new().with_clock(std::sync::Arc::new(move || start));
-        for name in ["doctor/0123456789abcdef/plain", "doctor/0123456789abcdef/other", "doctor/plain", "doctors/x"] {
+        let store = Memory::new().with_clock(Arc::new(move || start));
+        let of_probes = ["plain", "retained", "other"].map(|name| format!("doctor/0123456789abcdef/{name}"));
+        for name in of_probes.iter().map(String::as_str).chain(["doctor/plain", "doctors/x"]) {
             store.put(&Key::parse(name).unwrap(), TEXT.into(), &Put::default()).await.unwrap();
         }
         probe(&store, "doctor", LONG).await.unwrap();
@@ -341,21 +384,38 @@ mod tests {
 
         assert!(probe.results.iter().all(|tried| tried.result.is_ok()), "{probe:?}");
         assert_eq!((probe.results.len(), probe.left), (10, vec![]));
+        assert_eq!((probe.kept, probe.retained), (None, None));
         assert!(probe.clock.is_some_and(|clock| clock.sent <= clock.acknowledged));
         assert_eq!(store.list(&Listing::default()).await.unwrap().objects, []);
         assert_eq!(store.uploads("").await.unwrap(), []);
     }
 
-    /// Nothing that was put on stays on, where everything is kept for a time anyway.
+    /// What is tried is kept as what lasts is, but not for as long; and whoever tries later takes it away.
     #[tokio::test]
-    async fn a_hold_is_lifted_where_the_place_keeps_everything() {
-        let store = Memory::new();
-        let scratch = Scratch::new(&store, "doctor", LONG).unwrap();
-        let kept = Retention { until: Some(Timestamp::now() + SignedDuration::from_hours(1)), legal_hold: false };
-        let put = Put { retention: Some(kept), ..Put::default() };
-        store.put(&scratch.plain, TEXT.into(), &put).await.unwrap();
-        scratch.retain().await.unwrap();
-        assert_eq!(store.retention(&scratch.plain).await.unwrap(), Some(kept));
+    async fn where_what_lasts_is_kept_one_object_stays_for_a_minute() {
+        let begun = Timestamp::now();
+        let clock = Arc::new(Mutex::new(begun - SignedDuration::from_hours(2)));
+        let told = Arc::clone(&clock);
+        let memory = Arc::new(Memory::new().with_clock(Arc::new(move || *told.lock().unwrap())));
+        let store = Retaining::new(Arc::clone(&memory) as _, Duration::from_secs(30 * 86_400)).unwrap();
+        let there = async || {
+            let page = memory.list(&Listing::default()).await.unwrap();
+            page.objects.into_iter().map(|info| info.key).collect::<Vec<_>>()
+        };
+        let first = probe(&store, "doctor", LONG).await.unwrap();
+
+        assert!(first.works(Trial::Retain) && first.results.iter().all(|tried| tried.result.is_ok()), "{first:?}");
+        assert_eq!((first.left, first.kept), (vec![], None));
+        let (key, until) = first.retained.unwrap();
+        let minute = begun + RETAINED..=Timestamp::now() + RETAINED;
+        assert!(minute.contains(&until), "{until} is not in {minute:?}");
+        assert_eq!(there().await, std::slice::from_ref(&key));
+        let refused = memory.delete(std::slice::from_ref(&key)).await.remove(0).unwrap_err();
+        assert!(matches!(refused.fault, Fault::Retained { .. }), "{refused:?}");
+
+        *clock.lock().unwrap() = until;
+        let (second, _) = probe(&store, "doctor", LONG).await.unwrap().retained.unwrap();
+        assert_eq!(there().await, [second]);
     }
 
     #[tokio::test]

@@ -63,6 +63,10 @@ impl Store for Retaining {
         self.inner.abilities()
     }
 
+    fn retains(&self) -> Option<Duration> {
+        Some(self.span)
+    }
+
     fn file(&self, key: &Key) -> Option<File> {
         self.inner.file(key)
     }

@@ -192,6 +192,10 @@ impl Store for Retrying {
         self.inner.abilities()
     }
 
+    fn retains(&self) -> Option<Duration> {
+        self.inner.retains()
+    }
+
     fn file(&self, key: &Key) -> Option<File> {
         self.inner.file(key)
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::ops::Range;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -32,6 +33,11 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Reads the bytes `range` of an object. What lies past its end is left out. A range that begins there is
     /// [`crate::Fault::Invalid`], unless the object is empty; so is a range that is empty itself.
     async fn get(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StoreError>;
+
+    /// For how long what lasts is kept from when it is written, where that was ordered. Wrappers pass this on.
+    fn retains(&self) -> Option<Duration> {
+        None
+    }
 
     /// The object as a file of this machine, where it is one: reading it needs no request. Wrappers pass this on.
     fn file(&self, _key: &Key) -> Option<File> {

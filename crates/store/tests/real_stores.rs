@@ -14,7 +14,10 @@ use store::{
     Retaining, Retention, Secret, Settings, Store, Uploader, list_all, open, open_plainly, probe,
 };
 use testkit::Forwarding;
-use testkit::stores::{Azurite, CustomerKeys, DefaultRetention, FakeGcs, ImmutableBlobs, Moto, Proxy, S3sFs, Toxic};
+use testkit::stores::{
+    Azurite, CustomerKeys, DefaultRetention, FakeGcs, ImmutableBlobs, Moto, Proxy, S3sFs, Toxic,
+    UnpermittedRetention,
+};
 
 /// All end with this process.
 static MOTO: LazyLock<Moto> = LazyLock::new(|| {
@@ -270,6 +273,55 @@ async fn what_stores_can_do_is_found_out() {
         let failed: Vec<_> = found.results.iter().filter(|tried| tried.result.is_err()).collect();
         assert!(failed.is_empty(), "{}: {failed:?}", store.place());
         assert_eq!(list_all(&*store, Listing::below("doctor")).await.unwrap(), []);
+    }
+}
+
+/// An object that the store is told to keep stays for a minute, but where a bucket keeps versions and shows none of them.
+#[tokio::test]
+async fn where_what_lasts_is_kept_that_is_tried_in_the_same_way() {
+    let minute = std::time::Duration::from_secs(60);
+    let tried = async |store: Arc<dyn Store>| {
+        let store = Retaining::new(store, 24 * 60 * minute).unwrap();
+        probe::probe(&store, "doctor-who-retains", minute).await.unwrap()
+    };
+    let refused = |probe: &probe::Probe| {
+        let failed = probe.results.iter().filter_map(|tried| Some((tried.trial, tried.result.as_ref().err()?)));
+        failed.map(|(trial, error)| format!("{}: {}", trial.name(), error.fault)).collect::<Vec<_>>()
+    };
+    GCS.bucket("kept-by-default");
+    GCS.keep_for("kept-by-default", jiff::SignedDuration::from_hours(24));
+    for (store, stays, by_default) in [
+        (at_moto_with_lock().await, false, false),
+        (at_gcs().await, true, false),
+        (at_gcs_in("kept-by-default"), true, true),
+        (at_azurite_with_immutability().await, true, false),
+    ] {
+        let (place, probe) = (store.place().to_owned(), tried(Arc::clone(&store)).await);
+        let refused = refused(&probe);
+        // There nothing is replaced or deleted, which is no fault.
+        assert!(if by_default { refused.len() == 2 } else { refused.is_empty() }, "{place}: {refused:?}");
+        assert!(probe.works(probe::Trial::Retain), "{place}: {probe:?}");
+        assert_eq!((probe.retained.is_some(), probe.kept.is_some()), (stays, by_default), "{place}: {probe:?}");
+        if let Some((key, until)) = probe.retained.filter(|_| !by_default) {
+            // Stores keep whole seconds.
+            let kept = store.retention(&key).await.unwrap().unwrap().until.unwrap().duration_since(until).abs();
+            assert!(kept <= jiff::SignedDuration::from_secs(1), "{place}: {kept} from {until}");
+        }
+    }
+
+    let unpermitted = UnpermittedRetention::before_url(&MOTO.url());
+    let settings = Settings { endpoint: Some(unpermitted.url()), ..moto_settings() };
+    for (store, expected) in [
+        (open_plainly("s3://locked/unpermitted", &settings).unwrap(), "retain: no permission: AccessDenied: User"),
+        (open_plainly("s3://contract/unlocked", &moto_settings()).unwrap(), "retain: this store cannot keep objects"),
+        // It takes what it does not know.
+        (
+            azure(AZURITE.url()),
+            "retain: the answer makes no sense: it took what it was told to keep, and does not tell",
+        ),
+    ] {
+        let refused = refused(&tried(Arc::clone(&store)).await);
+        assert!(refused.len() == 1 && refused[0].starts_with(expected), "{}: {refused:?}", store.place());
     }
 }
 

@@ -342,6 +342,10 @@ impl Store for FaultyStore {
         self.inner.abilities()
     }
 
+    fn retains(&self) -> Option<Duration> {
+        self.inner.retains()
+    }
+
     async fn put(&self, key: &Key, bytes: Bytes, put: &Put) -> Result<Tag, StoreError> {
         let writing = async {
             if self.let_wait(key, &bytes, put) {

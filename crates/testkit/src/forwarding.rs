@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -102,6 +103,10 @@ impl<T: Forward> Store for Forwarding<T> {
 
     fn abilities(&self) -> Abilities {
         self.0.abilities()
+    }
+
+    fn retains(&self) -> Option<Duration> {
+        self.0.inner().retains()
     }
 
     async fn put(&self, key: &Key, bytes: Bytes, put: &Put) -> Result<Tag, StoreError> {

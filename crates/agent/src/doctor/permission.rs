@@ -26,7 +26,8 @@ fn of_s3(rest: &str, trial: Trial) -> String {
         Trial::GiveUp => {
             format!("s3:AbortMultipartUpload on {objects} and s3:ListBucketMultipartUploads on {bucket}")
         }
-        Trial::Retain => format!("s3:PutObjectLegalHold and s3:GetObjectLegalHold on {objects}"),
+        Trial::Kept => format!("s3:GetObject, s3:GetObjectRetention and s3:GetObjectLegalHold on {objects}"),
+        Trial::Retain => format!("s3:PutObjectRetention and s3:GetObjectRetention on {objects}"),
         Trial::Delete => format!("s3:DeleteObject on {objects}"),
     }
 }
@@ -37,20 +38,23 @@ fn of_google(trial: Trial) -> &'static str {
         Trial::Put | Trial::PutIfAbsent => "storage.objects.create",
         Trial::PutIfUnchanged => "storage.objects.create and storage.objects.delete",
         Trial::Upload => "storage.objects.create and storage.multipartUploads.create",
-        Trial::Get | Trial::Head => "storage.objects.get",
+        Trial::Get | Trial::Head | Trial::Kept => "storage.objects.get",
         Trial::List => "storage.objects.list",
         Trial::GiveUp => "storage.multipartUploads.abort and storage.multipartUploads.list",
-        Trial::Retain => "storage.objects.update",
+        Trial::Retain => "storage.objects.create and storage.objects.setRetention",
         Trial::Delete => "storage.objects.delete",
     }
 }
 
 fn of_azure(trial: Trial) -> &'static str {
     match trial {
-        Trial::Put | Trial::PutIfAbsent | Trial::PutIfUnchanged | Trial::Upload | Trial::GiveUp | Trial::Retain => {
+        Trial::Put | Trial::PutIfAbsent | Trial::PutIfUnchanged | Trial::Upload | Trial::GiveUp => {
             "Microsoft.Storage/storageAccounts/blobServices/containers/blobs/write"
         }
-        Trial::Get | Trial::Head | Trial::List => {
+        Trial::Retain => {
+            "Microsoft.Storage/storageAccounts/blobServices/containers/blobs/write, and i in a shared access signature,"
+        }
+        Trial::Get | Trial::Head | Trial::List | Trial::Kept => {
             "Microsoft.Storage/storageAccounts/blobServices/containers/blobs/read"
         }
         Trial::Delete => "Microsoft.Storage/storageAccounts/blobServices/containers/blobs/delete",
@@ -59,7 +63,7 @@ fn of_azure(trial: Trial) -> &'static str {
 
 fn of_swift(trial: Trial) -> String {
     match trial {
-        Trial::Get | Trial::Head => "reading to the user in the container's X-Container-Read".into(),
+        Trial::Get | Trial::Head | Trial::Kept => "reading to the user in the container's X-Container-Read".into(),
         Trial::List => "listing to the user: .rlistings in the container's X-Container-Read".into(),
         _ => "writing to the user in the container's X-Container-Write".into(),
     }
@@ -67,7 +71,7 @@ fn of_swift(trial: Trial) -> String {
 
 fn of_folder(trial: Trial) -> &'static str {
     match trial {
-        Trial::Get | Trial::Head => "read files",
+        Trial::Get | Trial::Head | Trial::Kept => "read files",
         Trial::List => "list folders",
         _ => "make, replace and delete files and folders (chmod, chown, or a volume that is not mounted read-only)",
     }

@@ -1,10 +1,10 @@
-//! The store: everything that is asked of it, tried with objects that are gone afterwards.
+//! The store: everything that is asked of it, tried with objects that are gone afterwards, but for one that it is told to keep.
 
 use std::time::Duration;
 
 use archive::fence::Terms;
 use store::probe::probe;
-use store::{Abilities, Fault, Probe, Store, StoreClock, Trial, Tried};
+use store::{Abilities, Fault, Probe, Retention, Store, StoreClock, Trial, Tried};
 
 use super::clock;
 use super::finding::{Check, Finding};
@@ -23,19 +23,24 @@ const SLOW: Duration = Duration::from_secs(2);
 struct Seen {
     place: String,
     told: Abilities,
+    /// For how long it is told to keep what lasts.
+    retains: Option<Duration>,
     probe: Probe,
 }
 
 /// Tries it, no longer than `within` for each thing.
 pub(super) async fn examine(store: &dyn Store, within: Duration) -> Vec<Finding> {
     match probe(store, FOLDER, within).await {
-        Ok(probe) => judge(&Seen { place: store.place().to_owned(), told: store.abilities(), probe }),
+        Ok(probe) => {
+            let (place, told, retains) = (store.place().to_owned(), store.abilities(), store.retains());
+            judge(&Seen { place, told, retains, probe })
+        }
         Err(error) => vec![Check::of("reach").unknown(error.to_string())],
     }
 }
 
 fn judge(seen: &Seen) -> Vec<Finding> {
-    let Seen { place, told, probe } = seen;
+    let Seen { place, told, probe, .. } = seen;
     // A store that nobody gets to fails at everything, in the same way: that is said once.
     let unreached = probe.results.iter().find_map(|tried| Some((tried, tried.result.as_ref().err()?)));
     if let Some((tried, error)) = unreached
@@ -45,7 +50,11 @@ fn judge(seen: &Seen) -> Vec<Finding> {
         return vec![Check::of("reach").on(place).took(tried.took).broken(error.fault.to_string(), remedy)];
     }
     let mut findings = vec![Check::of("reach").on(place).ok("it answers, and knows who asks")];
-    findings.extend(probe.results.iter().map(|tried| of_trial(place, tried)));
+    findings.extend(probe.results.iter().map(|tried| match (tried.trial, &tried.result) {
+        (Trial::Kept, Ok(())) => of_place(seen, tried),
+        (Trial::Retain, Ok(())) => of_retaining(probe, tried),
+        _ => of_trial(place, tried),
+    }));
     findings.extend(one_writer(told));
     if !probe.left.is_empty() {
         let left: Vec<String> = probe.left.iter().map(ToString::to_string).collect();
@@ -76,11 +85,14 @@ fn of_trial(place: &str, tried: &Tried) -> Finding {
     };
     let seen = error.fault.to_string();
     match (&error.fault, tried.trial) {
-        (_, Trial::Retain) => check.advice(
-            format!("objects cannot be kept from being deleted: {seen}"),
-            "whoever gets hold of the credentials can delete the archive: turn object lock on and give --retain, or have \
-             versions kept, or copy it elsewhere with `refloat copy`",
-        ),
+        (Fault::Unable(_), Trial::Retain) => check.broken(seen, format!("{}, or leave --retain out", keeper(place))),
+        // What S3 may not tell, it leaves out.
+        (Fault::Nonsense(_), Trial::Retain) => {
+            check.broken(seen, format!("{}; and allow {}", keeper(place), permission(place, Trial::Retain)))
+        }
+        (Fault::Invalid(_), Trial::Retain) if !place.starts_with("s3:") => {
+            check.broken(seen, format!("{}, or leave --retain out", keeper(place)))
+        }
         (Fault::Retained { .. }, Trial::Delete) => check.advice(
             format!("the place keeps every object: {seen}"),
             "`refloat prune` deletes what is due when that time is over",
@@ -111,6 +123,47 @@ fn of_trial(place: &str, tried: &Tried) -> Finding {
              GCS or Azure",
         ),
         (fault, _) => check.broken(seen, unreached_remedy(fault).unwrap_or_else(|| "look at what the server logs".into())),
+    }
+}
+
+/// What keeps what is written there, whoever wrote it.
+fn of_place(seen: &Seen, tried: &Tried) -> Finding {
+    let check = Check::of(tried.trial.name()).took(tried.took);
+    match (seen.probe.kept, seen.retains) {
+        (Some(Retention { until: Some(until), .. }), _) => {
+            check.ok(format!("the place keeps what is written now until {until}"))
+        }
+        (Some(Retention { legal_hold: true, .. }), _) => {
+            check.ok("the place keeps what is written until somebody lifts its hold")
+        }
+        (Some(_), _) => check.ok("the place keeps what is written, and does not tell until when"),
+        (None, Some(_)) => check.ok("the place keeps nothing that it is not told to"),
+        (None, None) => check.advice(
+            "nothing is known to keep what is written from being deleted",
+            format!(
+                "whoever gets hold of the credentials can delete the archive: give --retain ({}), or have versions kept, or \
+                 copy it elsewhere with `refloat copy`",
+                keeper(&seen.place)
+            ),
+        ),
+    }
+}
+
+fn of_retaining(probe: &Probe, tried: &Tried) -> Finding {
+    let stays = match &probe.retained {
+        Some((key, until)) => format!("; {key} stays there until {until}, and who looks an hour later deletes it"),
+        None => String::new(),
+    };
+    Check::of(tried.trial.name()).took(tried.took).ok(format!("what it is told to keep, it keeps{stays}"))
+}
+
+/// What a place needs to keep what it is told to.
+fn keeper(place: &str) -> &'static str {
+    match place.split_once(':').map(|(scheme, _)| scheme) {
+        Some("s3") => "the bucket needs object lock",
+        Some("gs") => "the bucket needs object retention",
+        Some("az") => "the container needs version-level immutability",
+        _ => "S3 with object lock, Google Cloud Storage and Azure can",
     }
 }
 
@@ -151,7 +204,7 @@ mod tests {
     use std::sync::Arc;
 
     use jiff::{SignedDuration, Timestamp};
-    use store::{Key, Memory};
+    use store::{KEEPING, Key, Memory, Retaining};
     use testkit::Keeping;
 
     use super::super::finding::{Verdict, short};
@@ -164,14 +217,25 @@ mod tests {
 
     fn seen(results: Vec<Tried>) -> Seen {
         let told = Memory::new().abilities();
-        Seen { place: "s3://b/etcd".into(), told, probe: Probe { results, left: Vec::new(), clock: None } }
+        let probe = Probe { results, left: Vec::new(), kept: None, retained: None, clock: None };
+        Seen { place: "s3://b/etcd".into(), told, retains: None, probe }
     }
 
     #[tokio::test]
     async fn a_store_that_can_everything_is_well() {
-        let findings = examine(&Memory::new(), Duration::from_secs(60)).await;
+        let minute = Duration::from_secs(60);
+        let store = Retaining::new(Arc::new(Memory::new()), minute).unwrap();
+        let findings = examine(&store, minute).await;
         assert!(findings.iter().all(|finding| finding.verdict == Verdict::Ok), "{findings:#?}");
-        assert_eq!(findings.len(), 12);
+        assert_eq!(findings.len(), 13);
+    }
+
+    #[tokio::test]
+    async fn where_nothing_is_kept_that_is_advised_of_and_no_more_is_tried() {
+        let findings = examine(&Memory::new(), Duration::from_secs(60)).await;
+        let is_other = |verdict: &&String| !verdict.ends_with(" ok");
+        let others: Vec<String> = short(&findings).iter().filter(is_other).cloned().collect();
+        assert_eq!((others, findings.len()), (vec!["kept advice".to_owned()], 12), "{findings:#?}");
     }
 
     #[tokio::test]
@@ -205,7 +269,17 @@ mod tests {
             (Trial::Delete, forbidden(), "delete broken", "allow s3:DeleteObject on arn:aws:s3:::b/etcd/*"),
             (Trial::PutIfAbsent, Err(Fault::Unable("x")), "put-if-absent broken", "two writers cannot be kept apart"),
             (Trial::GiveUp, forbidden(), "give-up warning", "s3:AbortMultipartUpload"),
-            (Trial::Retain, Err(Fault::Invalid("no lock".into())), "retain advice", "object lock"),
+            (Trial::Kept, forbidden(), "kept broken", "s3:GetObjectRetention"),
+            (
+                Trial::Retain,
+                forbidden(),
+                "retain broken",
+                "allow s3:PutObjectRetention and s3:GetObjectRetention on arn:",
+            ),
+            (Trial::Retain, Err(Fault::Unable(KEEPING)), "retain broken", "the bucket needs object lock"),
+            (Trial::Retain, Err(Fault::Nonsense("untold".into())), "retain broken", "s3:GetObjectRetention"),
+            (Trial::Retain, Err(Fault::Invalid("Content-MD5 is required".into())), "retain broken", "--flavour"),
+            (Trial::Kept, Ok(()), "kept advice", "give --retain (the bucket needs object lock)"),
             (Trial::Delete, Err(Fault::Retained { until: None }), "delete advice", "refloat prune"),
             (Trial::Put, Err(Fault::Invalid("Content-MD5 is required".into())), "put broken", "--flavour"),
             (Trial::Upload, Err(Fault::Invalid("Unsupported header".into())), "upload broken", "--flavour"),

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use archive::name::Name;
 use async_trait::async_trait;
@@ -129,6 +130,10 @@ impl Store for Recalling {
 
     fn abilities(&self) -> Abilities {
         self.inner.abilities()
+    }
+
+    fn retains(&self) -> Option<Duration> {
+        self.inner.retains()
     }
 
     async fn put(&self, key: &Key, bytes: Bytes, put: &Put) -> Result<Tag, StoreError> {

@@ -28,7 +28,8 @@ use crate::ui::{Format, FormatArgs, Ui};
 /// Tries every permission and setting that keeping an etcd recoverable stands on, and tells what to fix
 ///
 /// Takes the flags that `agent` is to be run with: an archive, a cluster, or both, which are compared then. Nothing of the cluster
-/// is changed. In the store, objects below `refloat-doctor/` are written and deleted; the archive is only read.
+/// is changed. In the store, objects below `refloat-doctor/` are written and deleted; with `--retain`, one that the store is told to
+/// keep may stay for a minute, until a later `doctor` deletes it. The archive is only read.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Where the archive is or is to be: a folder that is there, `s3://…`, `gs://…` or `az://…`

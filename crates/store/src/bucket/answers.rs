@@ -113,8 +113,12 @@ fn until_in(details: &str) -> Option<Timestamp> {
     details.rsplit_once(" until ")?.1.trim_end_matches('.').parse().ok()
 }
 
+/// Whether a lock keeps the object. Who lacks the permission to lock is told so with the name of that: `s3:PutObjectRetention`.
 fn is_lock(message: &str) -> bool {
     let message = message.to_ascii_lowercase();
+    if message.contains("not authorized to perform") {
+        return false;
+    }
     message.contains("object lock") || message.contains("worm protected") || message.contains("retention")
 }
 
@@ -200,6 +204,9 @@ mod tests {
         let region = "<Message>The authorization header is malformed; the region 'us-east-1' is wrong; expecting \
                       'eu-west-1'</Message><Region>eu-west-1</Region>";
         let locked = "<Message>Access Denied because object protected by object lock.</Message>";
+        let unpermitted = "<Message>User: arn:aws:iam::1:user/a is not authorized to perform: s3:PutObjectRetention on resource: \
+                           \"arn:aws:s3:::b/k\" because no identity-based policy allows the s3:PutObjectRetention \
+                           action</Message>";
         let lockless = "<Message>Bucket is missing Object Lock Configuration</Message>";
         let locked_up = "<Message>The object was stored using a form of Server Side Encryption. The correct parameters must \
                          be provided to retrieve the object.</Message>";
@@ -221,6 +228,7 @@ mod tests {
             (400, "ExpiredToken", "", "Credentials"),
             (403, "AccessDenied", "", "Forbidden"),
             (403, "AccessDenied", locked, "Retained"),
+            (403, "AccessDenied", unpermitted, "Forbidden"),
             (403, "RequestTimeTooSkewed", skewed, "ClockSkew"),
             (400, "AuthorizationHeaderMalformed", region, "WrongRegion"),
             (301, "PermanentRedirect", "", "WrongRegion"),
