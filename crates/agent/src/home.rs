@@ -66,7 +66,7 @@ pub struct Home {
     recipients: Arc<[Recipient]>,
     /// What new objects are encrypted with.
     archive_key: Arc<Mutex<Known>>,
-    /// The headers of what was there when it was opened before.
+    /// What was asked of it when it was opened before.
     remembered: Arc<Remembered>,
     /// What was read of it by whoever has not begun yet.
     recalled: Arc<Recalled>,

@@ -48,7 +48,7 @@ pub struct Archive {
     pub(crate) closed: OnceCell<Option<Closed>>,
     /// What tells of the last writer, once somebody asked.
     pub(crate) last_claim: OnceCell<Option<Claim>>,
-    /// Headers that were read before.
+    /// What was asked before.
     pub(crate) remembered: Arc<Remembered>,
     /// What work on it may take.
     pub(crate) budget: Budget,
@@ -111,7 +111,7 @@ impl Archive {
         Ok((archive, unknown))
     }
 
-    /// Goes by the headers that whoever opened it before has read, and notes there what it reads.
+    /// Goes by what whoever opened it before has asked, and notes there what it asks.
     pub fn remember_with(&mut self, remembered: Arc<Remembered>) {
         self.remembered = remembered;
     }

@@ -102,7 +102,9 @@ impl Archive {
             Layout::Refloat => self.recorded_basis(now, scratch)?,
             _ => self.read_basis(policy, now, scratch)?,
         };
+        basis.ground.retained = self.remembered.retained(now);
         let retention = self.settle(policy, &mut basis, now)?;
+        self.remembered.note_retained(&basis.ground.retained, now);
         let uploads = self.left_uploads(policy, now)?;
         let may_be_refused =
             retention.deletions().next().is_some() && self.runtime.block_on(self.store.keeps_untold())?;
@@ -112,6 +114,10 @@ impl Archive {
     }
 
     /// What keeps `keys` from being deleted, where the store knows such a thing.
+    ///
+    /// It is asked beforehand, though Google and Azure would refuse the deletion, and Google with the time: S3, where versions
+    /// are kept, deletes nothing and says that it has, and what is kept would be out of sight behind a delete marker. And a plan
+    /// is to tell what goes.
     fn retained(&self, keys: &[Key]) -> Result<BTreeMap<Key, Retention>, Error> {
         if !self.store.abilities().retention {
             return Ok(BTreeMap::new());

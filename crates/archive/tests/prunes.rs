@@ -17,6 +17,7 @@ use archive::merge_plan::{MergePlan, MergePolicy};
 use archive::plan::{Known, Points};
 use archive::point::At;
 use archive::prune::{Gone, PrunePlan};
+use archive::remembered::Remembered;
 use archive::retention::{Block, Deltas, Generations, Rule, Verdict};
 use archive::sealing::NoKeys;
 use etcd_data::Revision;
@@ -24,6 +25,7 @@ use etcd_data::database::RevisionRange;
 use jiff::{SignedDuration, Timestamp};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use store::counting::Counting;
 use store::download::list_all;
 use store::{Folder, Key, Listing, Memory, Put, Retention, Store};
 use testkit::{Faults, FaultyStore, ManualClock, fixtures};
@@ -274,6 +276,72 @@ fn what_the_store_keeps_stays_and_is_kept_for_longer_where_asked() {
         }
     });
     assert!(extended_archive.due_extensions(&plan, moment(40_000)).is_empty(), "only ever later");
+}
+
+/// Whoever prunes again and again asks of each object that is kept once in that time, and of one that goes before it goes.
+#[test]
+fn what_the_store_keeps_until_a_time_is_not_asked_for_again_before() {
+    let mut random = StdRng::seed_from_u64(4);
+    let (world, store, clock) = world(&mut random);
+    let policy = Policy { rules: vec![Rule::Number(1)], merged_grace: SignedDuration::ZERO, ..Policy::default() };
+    let counting = Arc::new(Counting::new(Arc::clone(&store)));
+    let remembered = Arc::new(Remembered::default());
+    // How many were asked for, and what went.
+    let prune = |second: i64| {
+        let mut archive = world.open_at(&(Arc::clone(&counting) as Arc<dyn Store>));
+        archive.remember_with(Arc::clone(&remembered));
+        let (now, _) = (moment(LAST + second), counting.take());
+        let plan = archive.plan_prune(&policy, now, world.scratch.path()).unwrap();
+        let pruned = archive.prune(&plan, &policy, now).unwrap();
+        assert!(pruned.objects.iter().all(|(_, gone)| matches!(gone, Gone::Deleted)), "{pruned:?}");
+        (counting.take().heads, pruned.objects.len())
+    };
+    let plan = world.open_at(&store).plan_prune(&policy, moment(LAST + 300), world.scratch.path()).unwrap();
+    let doomed: Vec<Key> = plan.retention.deletions().cloned().collect();
+    let retain = |key: &Key, until: i64| {
+        let retention = Retention { until: Some(moment(LAST + until)), legal_hold: false };
+        world.runtime.block_on(store.retain(key, retention)).unwrap();
+    };
+    doomed.iter().for_each(|key| retain(key, 7200));
+    let (count, asked) = (doomed.len() as u64, |prunes: &[i64]| prunes.iter().map(|at| prune(*at)).collect::<Vec<_>>());
+    assert!(count > 5, "{count}");
+    assert_eq!(asked(&[300, 301, 3900, 7199]), [(count, 0), (0, 0), (0, 0), (0, 0)]);
+    // Somebody has prolonged it meanwhile: that shows when the time is over that was told before.
+    doomed.iter().for_each(|key| retain(key, 9000));
+    assert_eq!(asked(&[7200, 7201, 8999]), [(count, 0), (0, 0), (0, 0)]);
+    // Another agent, or this one started again, asks anew.
+    let mut other = world.open_at(&(Arc::clone(&counting) as Arc<dyn Store>));
+    other.remember_with(Arc::default());
+    counting.take();
+    other.plan_prune(&policy, moment(LAST + 8999), world.scratch.path()).unwrap();
+    assert_eq!(counting.take().heads, count);
+
+    // What goes is asked for when that is planned, and when it is planned again.
+    clock.advance(Duration::from_secs(9000));
+    let (first, rest) = doomed.split_first().unwrap();
+    retain(first, 20_000);
+    assert_eq!(asked(&[9000, 9001]), [(count + rest.len() as u64, rest.len()), (0, 0)]);
+}
+
+/// Reading again what a plan stands on, a day after somebody has, makes it anew: what is kept is kept then as well.
+#[test]
+fn what_the_store_keeps_stays_in_a_plan_that_is_made_anew() {
+    let mut random = StdRng::seed_from_u64(2);
+    let (world, store, _) = world(&mut random);
+    let policy = Policy { rules: vec![Rule::Number(1)], merged_grace: SignedDuration::ZERO, ..Policy::default() };
+    let plan = |hours| {
+        let now = moment(LAST) + SignedDuration::from_hours(hours);
+        world.open_at(&store).plan_prune(&policy, now, world.scratch.path()).unwrap()
+    };
+    let doomed: Vec<Key> = plan(1).retention.deletions().cloned().collect();
+    let (free, kept) = doomed.split_first().unwrap();
+    for key in kept {
+        let until = Some(moment(LAST) + SignedDuration::from_hours(100));
+        world.runtime.block_on(store.retain(key, Retention { until, legal_hold: false })).unwrap();
+    }
+    for hours in [1, 48] {
+        assert_eq!(plan(hours).retention.deletions().collect::<Vec<_>>(), [free], "after {hours} h");
+    }
 }
 
 #[test]

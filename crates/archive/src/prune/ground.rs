@@ -171,8 +171,9 @@ impl Archive {
                 self.ask_ends(&presumed, basis)?;
                 continue;
             }
+            // What is known to be kept goes not, and so is not among these.
             let doomed: Vec<Key> = hoped.deletions().cloned().collect();
-            basis.ground.retained = self.retained(&doomed)?;
+            basis.ground.retained.extend(self.retained(&doomed)?);
             let plan = RetentionPlan::choose(self.catalogue(), policy, &basis.ground, now);
             let footing = plan.footing(&basis.ground.proven);
             let unread: Vec<Entry> = footing.filter(|entry| !basis.whole.contains(&entry.key)).cloned().collect();
