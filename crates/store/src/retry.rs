@@ -4,6 +4,9 @@
 //! a budget for that: when most requests fail, it is soon used up, and a store in trouble is not hammered. What was written on
 //! condition and got no answer may have been written: when the store then says that something is there, it is looked at, and
 //! if it is what was to be written, it was.
+//!
+//! An upload is not lost to the budget: with one part all others would be, however many gigabytes have gone up. When no try is left
+//! its requests go on, as seldom as can be, and only the patience ends them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -37,6 +40,15 @@ pub struct Retrying {
 
 /// What pauses are varied with.
 pub type Dice = Box<dyn Fn() -> f64 + Send + Sync>;
+
+/// What is lost with a request that fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stake {
+    /// Only itself.
+    Request,
+    /// Whatever of an object has gone up before.
+    Upload,
+}
 
 /// How many tries are left.
 #[derive(Debug)]
@@ -79,6 +91,7 @@ impl Retrying {
         action: &'static str,
         key: Option<&Key>,
         bytes: u64,
+        stake: Stake,
         request: impl Fn() -> R + Send + Sync,
     ) -> (Result<T, StoreError>, bool) {
         let moving = Duration::from_secs(bytes / self.patience.slowest_bytes_per_second.max(1));
@@ -99,9 +112,13 @@ impl Retrying {
                     return (other, may_be_done);
                 }
             };
-            let pause = pause(attempt, &error.fault, &self.patience, (self.dice)());
+            let mut pause = pause(attempt, &error.fault, &self.patience, (self.dice)());
+            let can_spend = self.budget.lock().unwrap_or_else(PoisonError::into_inner).spend();
+            if !can_spend {
+                pause = pause.max(self.patience.longest_pause);
+            }
             let in_time = end.is_none_or(|end| pause < end.saturating_duration_since(Instant::now()));
-            if !in_time || !self.budget.lock().unwrap_or_else(PoisonError::into_inner).spend() {
+            if !in_time || !(can_spend || stake == Stake::Upload) {
                 return (Err(error), may_be_done);
             }
             may_be_done |= !matches!(error.fault, Fault::Throttled { .. });
@@ -117,7 +134,7 @@ impl Retrying {
         bytes: u64,
         request: impl Fn() -> R + Send + Sync,
     ) -> Result<T, StoreError> {
-        self.try_until(action, key, bytes, request).await.0
+        self.try_until(action, key, bytes, Stake::Request, request).await.0
     }
 
     /// The tag of what is at `key`, if its bytes are `bytes`.
@@ -203,7 +220,7 @@ impl Store for Retrying {
     async fn put(&self, key: &Key, bytes: Bytes, put: &Put) -> Result<Tag, StoreError> {
         let size = bytes.len() as u64;
         let write = || self.inner.put(key, bytes.clone(), put);
-        let (result, may_be_done) = self.try_until("writing", Some(key), size, write).await;
+        let (result, may_be_done) = self.try_until("writing", Some(key), size, Stake::Request, write).await;
         match result {
             Err(error) if may_be_done && was_refused(&error.fault) => self.tag_if_same(key, &bytes).await.ok_or(error),
             other => other,
@@ -279,7 +296,9 @@ impl Store for Retrying {
     async fn put_part(&self, upload: &Upload, index: u32, bytes: Bytes) -> Result<Part, StoreError> {
         let key = Key::parse(&upload.key).ok();
         let write = || self.inner.put_part(upload, index, bytes.clone());
-        let part = self.until_done("writing a part of", key.as_ref(), bytes.len() as u64, write).await?;
+        let size = bytes.len() as u64;
+        let (part, _) = self.try_until("writing a part of", key.as_ref(), size, Stake::Upload, write).await;
+        let part = part?;
         // What the object is known by, should nobody know how its completion ended. Some stores need it too, and tell it.
         let digest = part.digest.unwrap_or_else(|| Sha256::digest(&bytes).into());
         Ok(Part { digest: Some(digest), ..part })
@@ -290,12 +309,10 @@ impl Store for Retrying {
         let size: u64 = parts.iter().map(|part| part.size_bytes).sum();
         // Some stores copy all of it now.
         let complete = || self.inner.complete(upload, parts, put);
-        let (result, may_be_done) = self.try_until("completing", key.as_ref(), size, complete).await;
+        let (result, may_be_done) = self.try_until("completing", key.as_ref(), size, Stake::Upload, complete).await;
         match (result, key) {
-            (Err(error), Some(key))
-                if may_be_done && (was_refused(&error.fault) || matches!(error.fault, Fault::NoSuchUpload)) =>
-            {
-                // Something is there, or the upload is gone: it was finished by us, or somebody else was quicker.
+            (Err(error), Some(key)) if may_be_done && !error.fault.is_transient() => {
+                // Something is there, or the upload is gone, in whichever words: it was finished by us, or somebody else was quicker.
                 self.tag_if_made_of(&key, parts, put).await.ok_or(error)
             }
             (result, _) => result,

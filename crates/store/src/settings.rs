@@ -173,7 +173,8 @@ pub struct Patience {
     pub first_pause: Duration,
     /// No pause is longer, unless the store asks for that.
     pub longest_pause: Duration,
-    /// So many times may be tried again beyond one in ten requests, by all who use this store together.
+    /// So many times may be tried again beyond one in ten requests, by all who use this store together. What an upload needs that
+    /// has begun goes on without, after the longest pause each time.
     pub spare_tries: u32,
 }
 

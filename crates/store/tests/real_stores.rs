@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
-use contract::{filled, scratch};
+use contract::{filled, scratch, uploads_arrive_whole_on_a_bad_day};
 use store::{
     Bag, Credentials, Encryption, Environment, Fault, Flavour, KEEPING, Key, Listing, Network, Patience, Pieces, Put,
     Retaining, Retention, Secret, Settings, Store, Uploader, list_all, open, open_plainly, probe,
 };
 use testkit::Forwarding;
 use testkit::stores::{
-    Azurite, CustomerKeys, DefaultRetention, FakeGcs, ImmutableBlobs, Moto, Proxy, S3sFs, Toxic,
+    Azurite, CustomerKeys, DefaultRetention, FakeGcs, Faltering, ImmutableBlobs, Moto, Proxy, S3sFs, Toxic,
     UnpermittedRetention,
 };
 
@@ -185,9 +185,13 @@ async fn at_gcs() -> Arc<dyn Store> {
 }
 
 fn at_gcs_in(place: &str) -> Arc<dyn Store> {
+    at_gcs_through(GCS.url(), place)
+}
+
+fn at_gcs_through(endpoint: String, place: &str) -> Arc<dyn Store> {
     let values = [("serviceaccount.json".to_owned(), Secret::new(GCS.service_account_key()))];
     let credentials = Credentials::Bag(Bag::Values(values.into()));
-    let settings = Settings { credentials, endpoint: Some(GCS.url()), ..Settings::default() };
+    let settings = Settings { credentials, endpoint: Some(endpoint), ..Settings::default() };
     open_plainly(&format!("gs://{place}"), &settings).unwrap()
 }
 
@@ -559,6 +563,37 @@ async fn what_the_store_encrypts_with_a_key_of_ours_is_read_with_that_key_alone(
         assert!(matches!(fault, Fault::OtherKey(_)), "{fault:?}");
     }
     assert_eq!(server.objects().values().filter(|key| key.is_some()).count(), 2);
+}
+
+/// Moto takes a condition of a completion and forgets it, so that one that was done is done again: that brings the same.
+#[tokio::test]
+async fn uploads_arrive_whole_at_s3_on_a_bad_day() {
+    let faltering = Faltering::before_url(&MOTO.url());
+    let settings = Settings { endpoint: Some(faltering.url()), ..moto_settings() };
+    uploads_arrive_whole_on_a_bad_day(open_plainly("s3://contract", &settings).unwrap(), &faltering).await;
+}
+
+#[tokio::test]
+async fn uploads_arrive_whole_at_s3_over_files_on_a_bad_day() {
+    let faltering = Faltering::before_url(&S3S_FS.url());
+    let settings = s3_settings(faltering.url(), S3sFs::ACCESS_KEY, S3sFs::SECRET_KEY);
+    let settings = Settings { flavour: Some(Flavour::Minio), ..settings };
+    let store = lesser(open_plainly("s3://contract", &settings).unwrap(), false);
+    uploads_arrive_whole_on_a_bad_day(store, &faltering).await;
+}
+
+#[tokio::test]
+async fn uploads_arrive_whole_at_azure_on_a_bad_day() {
+    let faltering = Faltering::before_url(&AZURITE.url());
+    let account = format!("{}/{}", faltering.url(), Azurite::ACCOUNT);
+    uploads_arrive_whole_on_a_bad_day(azure(account), &faltering).await;
+}
+
+#[tokio::test]
+async fn uploads_arrive_whole_at_google_on_a_bad_day() {
+    let faltering = Faltering::before_url(&GCS.url());
+    let store = at_gcs_through(faltering.url(), "contract/some/where");
+    uploads_arrive_whole_on_a_bad_day(store, &faltering).await;
 }
 
 /// The connection breaks again and again while an object goes up; the object arrives all the same, once.

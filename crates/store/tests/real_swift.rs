@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use store::{Bag, Credentials, Environment, Fault, Key, Listing, Put, Secret, Settings, Store, open_plainly};
-use testkit::stores::Swift;
+use testkit::stores::{Faltering, Swift};
 
 /// Both end with this process.
 static TEMPAUTH: LazyLock<Swift> = LazyLock::new(Swift::start);
@@ -47,6 +47,17 @@ fn tempauth_settings() -> Settings {
 
 fn of_variables(variables: &[(&str, &str)]) -> Settings {
     Settings { environment: Environment::of(variables.iter().copied()), ..Settings::default() }
+}
+
+#[tokio::test]
+async fn uploads_arrive_whole_at_swift_on_a_bad_day() {
+    TEMPAUTH.container("contract");
+    let faltering = Faltering::before_url(&TEMPAUTH.auth_url());
+    // Where the objects are, it tells by the name that it was asked by.
+    let login = format!("{}/auth/v1.0", faltering.url());
+    let user = format!("{}:{}", Swift::ACCOUNT, Swift::USER);
+    let settings = of_variables(&[("ST_AUTH", &login), ("ST_USER", &user), ("ST_KEY", Swift::PASSWORD)]);
+    contract::uploads_arrive_whole_on_a_bad_day(open("swift://contract/some/where", &settings), &faltering).await;
 }
 
 /// A secret as Gardener has it, with what is the same in all.

@@ -4,11 +4,13 @@
 //! `contract!(open)` makes a test of each case. `open` is an async function that opens the same place anew each time.
 //!
 //! - [`objects`]: what is put; [`conditions`]: only if; [`listings`]: what is there, and gone; [`uploads`]: in parts
+//! - [`bad_day`]: what arrives when requests go wrong
 //! - [`names`]: names that no other test has; [`lesser`]: a store that says that it can do less
 
 #![allow(dead_code, unreachable_pub, unused_imports, reason = "each test file uses its own part")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "these are tests")]
 
+mod bad_day;
 mod conditions;
 mod lesser;
 mod listings;
@@ -20,6 +22,7 @@ use std::sync::Arc;
 
 use store::Store;
 
+pub use bad_day::*;
 pub use conditions::*;
 pub use lesser::Lesser;
 pub use listings::*;
