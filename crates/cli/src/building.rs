@@ -180,6 +180,12 @@ pub fn note_holes(ui: &mut Ui, source: &Opened, holes: Option<Holes>) -> Result<
     holes.map_or(Ok(()), |holes| say_holes(ui, &source.shown, what, holes))
 }
 
+/// Says that SRC lacks revisions, where all of its history counts.
+pub fn note_history(ui: &mut Ui, source: &Opened, holes: Option<Holes>) -> Result<(), Failure> {
+    let what = "and a member that has it all may give another hash";
+    holes.map_or(Ok(()), |holes| say_holes(ui, &source.shown, what, holes))
+}
+
 fn say_holes(ui: &mut Ui, shown: &str, what: &str, holes: Holes) -> Result<(), Failure> {
     let missing = missing_text(holes);
     let text = format!(

@@ -205,7 +205,7 @@ fn whoever_comes_by_what_is_missing_is_told() {
     let missing = json!({ "count": 3, "from": 40, "to": 41 });
     // What was put last: the last change of all is a deletion.
     let newest = key_at(src, NEWEST - 1);
-    let cases: [(&[&str], i32, Option<&str>); 12] = [
+    let cases: [(&[&str], i32, Option<&str>); 17] = [
         (&["inspect", src], 0, three),
         (&["inspect", src, "--at", "59"], 0, Some("2 revisions are missing, 40 to 41,")),
         (&["inspect", src, "--at", "39"], 0, None),
@@ -215,7 +215,13 @@ fn whoever_comes_by_what_is_missing_is_told() {
         (&["get", src, &newest], 0, None),
         (&["get", src, "/nowhere"], 3, three),
         (&["diff", src, "--from", "39"], 1, three),
-        (&["diff", src, "--from", "61"], 1, None),
+        // What changed since had changed before that, and may have in what is missing between.
+        (&["diff", src, "--from", "61"], 1, Some("revision 60 is missing,")),
+        (&["diff", src, "--from", "39", "--to", "38"], 1, None),
+        (&["hashkv", src], 0, three),
+        (&["hashkv", src, "--compact-revision", "59"], 0, three),
+        (&["hashkv", src, "--at", "59"], 0, Some("2 revisions are missing, 40 to 41,")),
+        (&["hashkv", src, "--at", "39"], 0, None),
         (&["diff", src, "--from", "59", "--other", src, "--to", "59"], 0, Some("2 revisions are missing, 40 to 41,")),
         (&["restore", src, "--data-dir", place, "--bump-revision", "0", "--dry-run"], 1, three),
     ];

@@ -72,8 +72,11 @@ pub fn diff_revisions(
 ) -> Result<Differences, ViewError> {
     let horizon = Horizon::of(database)?;
     let (from, to) = (horizon.at(database, from)?, horizon.at(database, to)?);
-    let (mut touched, holes) = Touched::find(database, from.min(to), from.max(to), keys)?;
-    touched.find_before(database, from.min(to))?;
+    let (mut touched, between) = Touched::find(database, from.min(to), from.max(to), keys)?;
+    let holes = match touched.find_before(database, from.min(to))? {
+        None => between,
+        Some(_) => holes_in(database, RevisionRange { from: touched.earliest, to: from.max(to) })?,
+    };
     let mut differences = touched.differences;
     differences.retain(|key| key.before.is_some() || key.after.is_some());
     if from > to {
@@ -91,6 +94,8 @@ struct Touched {
     differences: Vec<Difference>,
     /// Those whose first record in between creates them: they were not there before.
     created: Vec<bool>,
+    /// The revision from which on it is known what they were.
+    earliest: Revision,
 }
 
 impl Touched {
@@ -123,15 +128,15 @@ impl Touched {
         };
         let between = RevisionRange { from: from.next(), to };
         let holes = holes::scan(database, between, Direction::Backwards, step, take)?;
-        Ok((Self { prints, places, differences, created }, holes))
+        Ok((Self { prints, places, differences, created, earliest: from.next() }, holes))
     }
 
-    /// Finds what the keys were at `from`.
-    fn find_before(&mut self, database: &Database, from: Revision) -> Result<(), Error> {
-        let Self { prints, places, differences, created } = self;
+    /// Finds what the keys were at `from`, and what the file lacks of what was come by, which may reach beyond what was found.
+    fn find_before(&mut self, database: &Database, from: Revision) -> Result<Option<Holes>, Error> {
+        let Self { prints, places, differences, created, earliest } = self;
         let mut missing = created.iter().filter(|&&created| !created).count();
         if missing == 0 {
-            return Ok(());
+            return Ok(None);
         }
         let mut seen = KeySet::default();
         let step = |batch: &mut Batch<(RevKey, usize, Fingerprint)>, record: Record<'_>| {
@@ -148,12 +153,24 @@ impl Touched {
                     if let Some(difference) = differences.get_mut(place) {
                         difference.before = Some(at).filter(|at| !at.tombstone);
                     }
+                    *earliest = at.main;
                 }
             }
             Ok::<_, Error>(if missing == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         };
-        database.scan(RevisionRange::up_to(from), Direction::Backwards, step, take)
+        let holes = holes::scan(database, RevisionRange::up_to(from), Direction::Backwards, step, take)?;
+        if missing > 0 {
+            // It was looked for from the beginning.
+            *earliest = Revision::FIRST;
+        }
+        Ok(holes)
     }
+}
+
+/// What the file lacks of `range`.
+fn holes_in(database: &Database, range: RevisionRange) -> Result<Option<Holes>, Error> {
+    let (step, take) = (|(): &mut (), _: Record<'_>| Ok(Next::More), |()| Ok::<_, Error>(ControlFlow::Continue(())));
+    holes::scan(database, range, Direction::Backwards, step, take)
 }
 
 /// A database at a revision, or at its current one.

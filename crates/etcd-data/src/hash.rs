@@ -21,6 +21,7 @@ use crate::crc::Crc;
 use crate::database::{Database, Direction, Next, Record, RevisionRange};
 use crate::error::Error;
 use crate::fingerprint::KeySet;
+use crate::restore::{Holes, holes};
 use crate::revision::Revision;
 use crate::tables::KEY;
 use crate::view::{Horizon, ViewError};
@@ -42,28 +43,42 @@ pub struct HashKv {
 ///
 /// A `compact` before that of the database is refused: history that is needed is gone.
 pub fn hash_kv(database: &Database, at: Option<Revision>, compact: Option<Revision>) -> Result<HashKv, ViewError> {
+    hash_kv_and_holes(database, at, compact).map(|(hash, _)| hash)
+}
+
+/// The same, and what the file lacks of what was hashed: a server that has the same file does not know of it, and one that
+/// lacks nothing gives another number.
+pub fn hash_kv_and_holes(
+    database: &Database,
+    at: Option<Revision>,
+    compact: Option<Revision>,
+) -> Result<(HashKv, Option<Holes>), ViewError> {
     let horizon = Horizon::of(database)?;
     let compact = compact.map(|compact| horizon.at(database, Some(compact))).transpose()?.or(horizon.compact);
     let revision = Horizon { compact, ..horizon }.at(database, at)?;
-    let hash = hash_at(database, compact, revision)?;
-    Ok(HashKv { hash, revision, compact_revision: compact })
+    let (hash, holes) = hash_at(database, compact, revision)?;
+    Ok((HashKv { hash, revision, compact_revision: compact }, holes))
 }
 
-/// HashKV at `at` of a server that was compacted at `compact`.
-fn hash_at(database: &Database, compact: Option<Revision>, at: Revision) -> Result<u32, Error> {
-    let Some(compact) = compact else { return Ok(tally(database, None, at)?.all()) };
+/// HashKV at `at` of a server that was compacted at `compact`, and what the file lacks up to there.
+fn hash_at(database: &Database, compact: Option<Revision>, at: Revision) -> Result<(u32, Option<Holes>), Error> {
+    let Some(compact) = compact else {
+        let (tally, holes) = tally(database, None, at)?;
+        return Ok((tally.all(), holes));
+    };
     // Where it did not finish, most keys have several records, and what one pass finds out is of no use.
-    if database.tables().finished_compaction() == Ok(Some(compact))
-        && let Some(hash) = tally(database, Some(compact), at)?.hash()
-    {
-        return Ok(hash);
+    if database.tables().finished_compaction() == Ok(Some(compact)) {
+        let (tally, holes) = tally(database, Some(compact), at)?;
+        if let Some(hash) = tally.hash() {
+            return Ok((hash, holes));
+        }
     }
     let survivors = hashed_survivors(database, compact, at)?;
     hash_records(database, at, &survivors)
 }
 
 /// What one pass over the records up to `at` finds out, as far as it is of use.
-fn tally(database: &Database, compact: Option<Revision>, at: Revision) -> Result<Tally, Error> {
+fn tally(database: &Database, compact: Option<Revision>, at: Revision) -> Result<(Tally, Option<Holes>), Error> {
     let look = Look::new(compact);
     let mut tally = Tally::new(&look);
     let step = |seen: &mut Seen, record: Record<'_>| look.at(&record, seen).map(|()| Next::More);
@@ -71,8 +86,8 @@ fn tally(database: &Database, compact: Option<Revision>, at: Revision) -> Result
         tally.take(seen);
         Ok::<_, Error>(if tally.is_of_use() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
     };
-    database.scan(RevisionRange::up_to(at), Direction::Forwards, step, take)?;
-    Ok(tally)
+    let holes = holes::scan(database, RevisionRange::up_to(at), Direction::Forwards, step, take)?;
+    Ok((tally, holes))
 }
 
 /// The records up to `compact` that count at `at`.
@@ -91,7 +106,11 @@ fn hashed_survivors(database: &Database, compact: Revision, at: Revision) -> Res
     Survivors::find(database, compact, Rules::DropLastDeletion)
 }
 
-fn hash_records<'a>(database: &Database, at: Revision, survivors: &'a Survivors) -> Result<u32, Error> {
+fn hash_records<'a>(
+    database: &Database,
+    at: Revision,
+    survivors: &'a Survivors,
+) -> Result<(u32, Option<Holes>), Error> {
     let mut hash = Crc::of(KEY);
     let step = |part: &mut HashedPart<'a>, record: Record<'_>| {
         if part.reader.get_or_insert_with(|| survivors.reader()).keeps(record.at) {
@@ -103,8 +122,8 @@ fn hash_records<'a>(database: &Database, at: Revision, survivors: &'a Survivors)
         hash.join(part.crc);
         Ok::<_, Error>(ControlFlow::Continue(()))
     };
-    database.scan(RevisionRange::up_to(at), Direction::Forwards, step, take)?;
-    Ok(hash.crc)
+    let holes = holes::scan(database, RevisionRange::up_to(at), Direction::Forwards, step, take)?;
+    Ok((hash.crc, holes))
 }
 
 /// Part of what is hashed.

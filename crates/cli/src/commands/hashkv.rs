@@ -1,8 +1,9 @@
 //! `refloat hashkv`
 
 use etcd_data::Revision;
-use etcd_data::hash::hash_kv;
+use etcd_data::hash::hash_kv_and_holes;
 
+use crate::building::note_history;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::json::documented;
@@ -43,13 +44,14 @@ documented! {
 
 /// Shows the hash.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
-    let (_, hash) = args.source.read(ui, &args.at.at, Part::Whole, |_, source| {
+    let (source, (hash, holes)) = args.source.read(ui, &args.at.at, Part::Whole, |_, source| {
         // What a live member says depends on how far it was compacted.
         let database = if args.compact_revision.is_some() { source.database.clone() } else { source.as_it_was() };
         // One pass to learn what a compaction keeps, one to hash.
         let _reading = Reading::begin("hashing", 2 * source.database.size_bytes());
-        Ok(hash_kv(&database, source.at, args.compact_revision.map(Revision)))
+        Ok(hash_kv_and_holes(&database, source.at, args.compact_revision.map(Revision)))
     })?;
+    note_history(ui, &source, holes)?;
     let hash = Hash {
         hash: hash.hash,
         revision: hash.revision.0,
