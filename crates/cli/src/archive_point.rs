@@ -19,10 +19,10 @@ use jiff::Timestamp;
 use store::Key;
 use tokio::runtime::Runtime;
 
-use crate::archive_failure::{Asked, archive_failure};
 use crate::failure::Failure;
+use crate::failure::archive::{Asked, archive_failure};
 use crate::opened::Opened;
-use crate::progress::Reading;
+use crate::output::progress::Reading;
 use crate::runtime::runtime;
 use crate::source::{Location, Part, SourceArgs};
 

@@ -16,9 +16,9 @@ use etcd_data::Kind;
 use etcd_rpc::{Access, Endpoint};
 use tokio::time::timeout;
 
-use crate::etcd_args::rpc_failure;
+use crate::args::etcd::rpc_failure;
 use crate::failure::Failure;
-use crate::session_failure::session_failure;
+use crate::failure::session::session_failure;
 
 /// Requires that a member at `endpoints` answers, and lets everything be done that following takes.
 pub async fn require_answer(endpoints: &[Endpoint], access: &Access) -> Result<(), Failure> {

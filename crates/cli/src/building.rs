@@ -11,18 +11,18 @@ use etcd_data::restore::{Holes, PlanError, RestoreError, Step};
 use etcd_data::{Kind, Revision};
 
 use crate::archive_point::ArchivePoint;
-use crate::build_failure::build_failure;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::json::documented;
+use crate::failure::build::build_failure;
 use crate::opened::Opened;
+use crate::output::json::documented;
+use crate::output::progress::Reading;
+use crate::output::quoted::{Quoted, Visible};
+use crate::output::table::bytes;
+use crate::output::ui::Ui;
 use crate::point::AtArgs;
-use crate::progress::Reading;
-use crate::quoted::{Quoted, Visible};
 use crate::reading::Sought;
 use crate::source::{Part, SourceArgs};
-use crate::table::bytes;
-use crate::ui::Ui;
 
 /// What is built, and of what.
 #[derive(Debug, Clone, clap::Args)]

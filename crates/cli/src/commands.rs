@@ -30,8 +30,8 @@ use clap::Subcommand;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::json::{Field, Json};
-use crate::ui::Ui;
+use crate::output::json::{Field, Json};
+use crate::output::ui::Ui;
 
 /// What to do.
 #[derive(Debug, Subcommand)]

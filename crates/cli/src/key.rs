@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStringExt;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
-use crate::quoted::unquote;
+use crate::output::quoted::unquote;
 
 /// A key, or the beginning of keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +32,7 @@ mod tests {
     #[test]
     fn every_key_that_is_shown_can_be_typed() {
         for key in [&b"/plain"[..], b"\"", b"\x00\xff", b"", b" a"] {
-            let shown = crate::quoted::Quoted(key).to_string();
+            let shown = crate::output::quoted::Quoted(key).to_string();
             assert_eq!(parse(shown.into()), Ok(KeyArg(key.to_vec())));
         }
         assert_eq!(parse(OsString::from_vec(vec![0xff])), Ok(KeyArg(vec![0xff])));

@@ -8,9 +8,9 @@ use reqwest::Url;
 use store::Settings;
 use store::credentials::aws;
 
-use crate::archive_args::read_text;
-use crate::archive_failure::fault_failure;
+use crate::args::archive::read_text;
 use crate::failure::Failure;
+use crate::failure::archive::fault_failure;
 
 /// Services that may open an archive that is encrypted.
 #[derive(Debug, Clone, Default, clap::Args)]

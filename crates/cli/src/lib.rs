@@ -3,83 +3,57 @@
 //! A command is a file in [`commands`]: its arguments, whose comments are its help, and a function that opens, plans,
 //! shows and acts. Around them: [`source`] and [`point`] are the two notions that all commands share, [`opened`] is what
 //! commands work on, a file or a point of an archive; [`reading`] is what those share that show something of it, [`building`] what
-//! those do that build something; [`ui`] is where words go, [`failure`] and [`exit`] are how a command ends. Only this crate
+//! those do that build something; [`output`] is where words go, [`failure`] and [`exit`] are how a command ends. Only this crate
 //! prints and chooses exit codes.
 //!
 //! | Module | What it is |
 //! |---|---|
 //! | [`source`], [`archive_point`], [`point`], [`opened`] | SRC and `--at`, and what they come to |
-//! | [`archive_args`], [`target_args`], [`home_args`], [`also_args`], [`heeded`] | how places are reached: SRC, DEST, ARCHIVE and others |
-//! | [`etcd_args`], [`member_args`], [`fellow_args`], [`care_args`], [`server_args`] | the cluster, the member beside, other agents, care, HTTP |
+//! | [`args`] | the arguments that several commands have, and where else their values may come from |
 //! | [`recipient`], [`passphrase`], [`key_services`] | who can read what is encrypted |
-//! | [`key`], [`duration`], [`moment`], [`content`], [`quoted`] | what people type, and what they are shown |
-//! | [`settings_file`], [`etcdbrctl_flags`] | flags that come from elsewhere |
+//! | [`key`], [`duration`], [`moment`] | what people type |
 //! | [`beforehand`], [`spool_place`] | what is looked at and chosen before something is begun |
 //! | [`reading`], [`building`], [`snapshot_for`], [`snapshot_place`] | what commands share |
-//! | [`ui`], [`table`], [`progress`], [`json`], [`finding`], [`logs`], [`traces`] | where words go |
-//! | [`failure`], [`archive_failure`], [`build_failure`], [`drill_failure`], [`session_failure`], [`exit`] | how a command ends |
+//! | [`output`] | where words go, and how what is shown is spelled |
+//! | [`failure`], [`exit`] | how a command ends |
 //! | [`runtime`], [`reference`] | what waits for networks; the documents that are made from the program |
 
 #![forbid(unsafe_code)]
 
-pub mod also_args;
-pub mod archive_args;
-pub mod archive_failure;
 pub mod archive_point;
+pub mod args;
 pub mod beforehand;
-pub mod build_failure;
 pub mod building;
-pub mod care_args;
 pub mod commands;
-pub mod content;
-pub mod drill_failure;
 pub mod duration;
-pub mod etcd_args;
-pub mod etcdbrctl_flags;
 pub mod exit;
 pub mod failure;
-pub mod fellow_args;
-pub mod finding;
-pub mod heeded;
-pub mod home_args;
-pub mod json;
 pub mod key;
 pub mod key_services;
-pub mod logs;
-pub mod member_args;
 pub mod moment;
 pub mod opened;
+pub mod output;
 pub mod passphrase;
 pub mod point;
-pub mod progress;
-pub mod quoted;
 pub mod reading;
 pub mod recipient;
 pub mod reference;
 pub mod runtime;
-pub mod server_args;
-pub mod session_failure;
-pub mod settings_file;
 pub mod snapshot_for;
 pub mod snapshot_place;
 pub mod source;
 pub mod spool_place;
-pub mod table;
-pub mod target_args;
-#[cfg(feature = "opentelemetry")]
-pub mod traces;
-pub mod ui;
 
 use std::panic;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
+use args::settings_file::Given;
 use commands::Command;
 use failure::Failure;
-use settings_file::Given;
+use output::ui::{self, Ui};
 use store::Environment;
-use ui::Ui;
 
 /// Keeps etcd recoverable: follows it, proves what is stored, looks inside, and rebuilds data directories at any point
 ///

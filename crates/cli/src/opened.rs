@@ -12,8 +12,8 @@ use etcd_data::{Database, Revision, Source};
 use crate::archive_point::ArchivePoint;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::output::ui::Ui;
 use crate::source::{damaged, log_notes, note_of_place};
-use crate::ui::Ui;
 
 /// SRC, open for reading.
 pub struct Opened {
@@ -174,7 +174,7 @@ pub fn mind_agreed(ui: &mut Ui, agreed: &Agreed) -> Result<(), Failure> {
 }
 
 fn say(ui: &mut Ui, note: &str) -> Result<(), Failure> {
-    ui.note(format_args!("note: {}", crate::quoted::Visible(note)))
+    ui.note(format_args!("note: {}", crate::output::quoted::Visible(note)))
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ fn answer(question: &str) -> Result<String, String> {
     let asked = || {
         let terminal = File::options().read(true).write(true).open(TERMINAL)?;
         let silence = Silence::begin(&terminal)?;
-        write!(&terminal, "{}: ", crate::quoted::Visible(question))?;
+        write!(&terminal, "{}: ", crate::output::quoted::Visible(question))?;
         let mut line = String::new();
         BufReader::new(&terminal).read_line(&mut line)?;
         drop(silence);

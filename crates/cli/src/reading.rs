@@ -11,12 +11,12 @@ use etcd_data::restore::RestoreError;
 use etcd_data::view::ViewError;
 
 use crate::archive_point::ArchivePoint;
-use crate::build_failure::build_failure;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::failure::build::build_failure;
 use crate::opened::{Opened, What};
+use crate::output::ui::Ui;
 use crate::source::{Part, SourceArgs};
-use crate::ui::Ui;
 
 /// What is looked for in SRC.
 pub struct Sought<'a> {

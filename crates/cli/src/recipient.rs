@@ -17,9 +17,9 @@ use archive::encryption::{Keyring, KmsKey, LocalKey, Passphrase, Recipient, Vaul
 use etcd_data::Kind;
 use store::Settings;
 
-use crate::archive_args::{KeyArgs, read_secret, read_text};
-use crate::archive_failure::key_failure;
+use crate::args::archive::{KeyArgs, read_secret, read_text};
 use crate::failure::Failure;
+use crate::failure::archive::key_failure;
 use crate::passphrase;
 
 /// One or more who are named, and nothing has been read or asked yet.

@@ -6,7 +6,7 @@ use clap::{Arg, Command};
 
 use crate::commands::{self, JsonOutput};
 use crate::exit::{ASSERTION, KINDS};
-use crate::json::Field;
+use crate::output::json::Field;
 
 const MADE_FROM: &str = "<!-- Made from the program: UPDATE_DOCS=1 cargo test -p cli --test reference -->\n";
 
@@ -29,7 +29,7 @@ pub fn cli() -> String {
 
 /// The text of `docs/reference/etcdbrctl-flags.md`.
 pub fn etcdbrctl_flags() -> String {
-    crate::etcdbrctl_flags::page(MADE_FROM)
+    crate::args::etcdbrctl_flags::page(MADE_FROM)
 }
 
 fn visible(program: &Command) -> impl Iterator<Item = &Command> {

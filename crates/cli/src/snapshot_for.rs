@@ -14,8 +14,8 @@ use etcd_data::{Kind, Revision};
 use jiff::Timestamp;
 use store::Settings;
 
-use crate::archive_failure::store_failure;
 use crate::failure::Failure;
+use crate::failure::archive::store_failure;
 use crate::opened::Opened;
 use crate::snapshot_place::Place;
 use crate::source::{Location, out_of_view};

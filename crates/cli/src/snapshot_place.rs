@@ -17,10 +17,10 @@ use store::{Key, Pieces, Settings, Store};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-use crate::archive_failure::store_failure;
 use crate::archive_point::OpenArchive;
-use crate::build_failure::in_the_way;
 use crate::failure::Failure;
+use crate::failure::archive::store_failure;
+use crate::failure::build::in_the_way;
 use crate::runtime::runtime;
 
 /// Where a snapshot goes.

@@ -21,14 +21,14 @@ use etcd_data::view::ViewError;
 use etcd_data::wal::WalError;
 use etcd_data::{Error, Kind, Revision, Source};
 
-use crate::archive_args::{ArchiveArgs, LayoutArg};
 use crate::archive_point;
-use crate::build_failure::read_hint;
+use crate::args::archive::{ArchiveArgs, LayoutArg};
+use crate::args::heeded::{require_heeded, require_nothing_of_archives, what_is_heeded};
 use crate::failure::Failure;
-use crate::heeded::{require_heeded, require_nothing_of_archives, what_is_heeded};
+use crate::failure::build::read_hint;
 use crate::opened::Opened;
-use crate::progress::Reading;
-use crate::quoted::Quoted;
+use crate::output::progress::Reading;
+use crate::output::quoted::Quoted;
 pub use location::{Location, parser};
 
 /// Where the data is.

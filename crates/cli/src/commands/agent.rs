@@ -23,25 +23,25 @@ use etcd_data::Kind;
 use jiff::SignedDuration;
 use tokio::sync::watch;
 
-use crate::also_args::AlsoArgs;
+use crate::args::also::AlsoArgs;
+use crate::args::care::CareArgs;
+use crate::args::etcd::EtcdArgs;
+use crate::args::fellow::FellowArgs;
+use crate::args::home::HomeArgs;
+use crate::args::member::{MemberArgs, Named, prepare};
+use crate::args::server::{GuardArgs, TlsArgs, address};
+use crate::args::settings_file::SettingsArgs;
 use crate::beforehand::{require_nothing_wrong, require_own_archive};
-use crate::care_args::CareArgs;
 use crate::commands::launch::launcher;
-use crate::drill_failure::etcd_failure;
 use crate::duration::{parse_bytes, period, span};
-use crate::etcd_args::EtcdArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::fellow_args::FellowArgs;
-use crate::home_args::HomeArgs;
-use crate::logs::LogArgs;
-use crate::member_args::{MemberArgs, Named, prepare};
+use crate::failure::drill::etcd_failure;
+use crate::output::logs::LogArgs;
+use crate::output::ui::Ui;
 use crate::runtime::{holder, runtime, stop_signal};
-use crate::server_args::{GuardArgs, TlsArgs, address};
-use crate::settings_file::SettingsArgs;
 use crate::source::{Location, parser};
 use crate::spool_place::usual_spools;
-use crate::ui::Ui;
 
 /// Follows a live etcd for good: every change is sealed in the archive within seconds
 ///
@@ -69,7 +69,7 @@ pub struct Args {
     guard: GuardArgs,
     #[command(flatten)]
     fellows: FellowArgs,
-    /// Read before all others ([`crate::settings_file`]).
+    /// Read before all others ([`crate::args::settings_file`]).
     #[command(flatten)]
     pub settings: SettingsArgs,
     #[command(flatten)]

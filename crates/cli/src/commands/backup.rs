@@ -8,20 +8,20 @@ use agent::follow::etcd::Etcd;
 use archive::proof::Level;
 use etcd_data::Kind;
 
+use crate::args::etcd::EtcdArgs;
+use crate::args::home::HomeArgs;
+use crate::args::settings_file::SettingsArgs;
 use crate::beforehand::require_answer;
 use crate::duration::wait;
-use crate::etcd_args::EtcdArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::home_args::HomeArgs;
-use crate::json::documented;
-use crate::progress::Reading;
+use crate::failure::session::session_failure;
+use crate::output::json::documented;
+use crate::output::progress::Reading;
+use crate::output::table::bytes;
+use crate::output::ui::{Format, FormatArgs, Ui};
 use crate::runtime::{holder, runtime};
-use crate::session_failure::session_failure;
-use crate::settings_file::SettingsArgs;
 use crate::source::{Location, parser};
-use crate::table::bytes;
-use crate::ui::{Format, FormatArgs, Ui};
 
 /// Takes one full of a live etcd into an archive, now
 ///
@@ -39,7 +39,7 @@ pub struct Args {
     /// How long to wait for somebody else who writes
     #[arg(long, value_name = "SPAN", default_value = "15s", value_parser = wait("15s"))]
     wait: Duration,
-    /// Read before all others ([`crate::settings_file`]).
+    /// Read before all others ([`crate::args::settings_file`]).
     #[command(flatten)]
     pub settings: SettingsArgs,
     #[command(flatten)]

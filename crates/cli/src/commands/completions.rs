@@ -4,7 +4,7 @@ use clap_complete::Shell;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::ui::Ui;
+use crate::output::ui::Ui;
 
 /// Writes the completions for a shell
 ///

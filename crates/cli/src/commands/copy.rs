@@ -16,19 +16,19 @@ use etcd_data::Kind;
 use jiff::Timestamp;
 use store::Store;
 
-use crate::archive_failure::store_failure;
 use crate::archive_point::{OpenArchive, layout_name, open_archive, url};
+use crate::args::target::TargetArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::json::documented;
+use crate::failure::archive::store_failure;
 use crate::opened::mind_agreed;
+use crate::output::json::documented;
+use crate::output::progress::Reading;
+use crate::output::table::bytes;
+use crate::output::ui::{Format, FormatArgs, Ui};
 use crate::point::parse;
-use crate::progress::Reading;
 use crate::recipient::{self, Named};
 use crate::source::SourceArgs;
-use crate::table::bytes;
-use crate::target_args::TargetArgs;
-use crate::ui::{Format, FormatArgs, Ui};
 
 /// Copies an archive to another place
 ///

@@ -9,16 +9,16 @@ use etcd_data::restore::options::DigestRule;
 use etcd_data::source::SourceKind;
 use etcd_data::{Kind, Revision};
 
-use crate::build_failure::{file_failure, in_the_way};
 use crate::building::{MissingJson, mind_holes, require_digest, word};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::json::documented;
+use crate::failure::build::{file_failure, in_the_way};
 use crate::opened::Opened;
-use crate::progress::Bar;
+use crate::output::json::documented;
+use crate::output::progress::Bar;
+use crate::output::table::{Table, bytes};
+use crate::output::ui::{Format, FormatArgs, Ui};
 use crate::source::{FileArgs, revision_of_file};
-use crate::table::{Table, bytes};
-use crate::ui::{Format, FormatArgs, Ui};
 
 /// Writes the database without waste to a new file
 ///

@@ -13,15 +13,15 @@ use etcd_data::view::ViewError;
 use crate::building::note_holes;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::json::documented;
 use crate::key::{self, KeyArg};
 use crate::opened::Opened;
+use crate::output::json::documented;
+use crate::output::progress::Reading;
+use crate::output::quoted::Quoted;
+use crate::output::table::Table;
+use crate::output::ui::{Format, FormatArgs, Ui};
 use crate::point;
-use crate::progress::Reading;
-use crate::quoted::Quoted;
 use crate::source::{self, Location, Part, SourceArgs, revision_of_file};
-use crate::table::Table;
-use crate::ui::{Format, FormatArgs, Ui};
 
 /// Lists the keys that differ between two points, of one source or of two
 ///

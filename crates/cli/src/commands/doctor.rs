@@ -9,21 +9,21 @@ use agent::home::Site;
 use etcd_data::Kind;
 use etcd_rpc::Endpoint;
 
-use crate::also_args::AlsoArgs;
+use crate::args::also::AlsoArgs;
+use crate::args::etcd::AccessArgs;
+use crate::args::heeded::require_no_store;
+use crate::args::home::HomeArgs;
+use crate::args::settings_file::SettingsArgs;
 use crate::duration::parse_bytes;
-use crate::etcd_args::AccessArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::heeded::require_no_store;
-use crate::home_args::HomeArgs;
-use crate::json::documented;
-use crate::progress::Reading;
-use crate::quoted::Visible;
+use crate::output::json::documented;
+use crate::output::progress::Reading;
+use crate::output::quoted::Visible;
+use crate::output::ui::{Format, FormatArgs, Ui};
 use crate::runtime::runtime;
-use crate::settings_file::SettingsArgs;
 use crate::source::{Location, parser};
 use crate::spool_place::usual_spools;
-use crate::ui::{Format, FormatArgs, Ui};
 
 /// Tries every permission and setting that keeping an etcd recoverable stands on, and tells what to fix
 ///
@@ -54,7 +54,7 @@ pub struct Args {
     /// How many bytes may wait there
     #[arg(long, value_name = "BYTES", default_value = "4GiB", value_parser = parse_bytes)]
     spool_limit: u64,
-    /// Read before all others ([`crate::settings_file`]).
+    /// Read before all others ([`crate::args::settings_file`]).
     #[command(flatten)]
     pub settings: SettingsArgs,
     #[command(flatten)]

@@ -10,17 +10,17 @@ use etcd_data::restore::{Progress, RestoreError};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-use crate::build_failure::build_failure;
 use crate::building::{AnchorJson, BuildArgs, PlanJson, built_from, mind_holes, plan_text, word};
 use crate::commands::launch::launcher;
-use crate::drill_failure::{drill_failure, etcd_failure};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::json::documented;
+use crate::failure::build::build_failure;
+use crate::failure::drill::{drill_failure, etcd_failure};
 use crate::opened::Opened;
-use crate::progress::Bar;
-use crate::table::{Table, bytes};
-use crate::ui::{Format, FormatArgs, Ui};
+use crate::output::json::documented;
+use crate::output::progress::Bar;
+use crate::output::table::{Table, bytes};
+use crate::output::ui::{Format, FormatArgs, Ui};
 
 /// Restores a point into a sandbox, starts a real etcd on it, and records in the archive that it agreed
 ///

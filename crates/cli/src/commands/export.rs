@@ -10,20 +10,20 @@ use etcd_data::{Database, Revision};
 use jiff::Timestamp;
 use store::Settings;
 
-use crate::build_failure::{build_failure, file_failure};
+use crate::args::target::ReachArgs;
 use crate::building::{AnchorJson, BuildArgs, MissingJson, PlanJson, built_from, mind_holes, plan_text, word};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::json::documented;
+use crate::failure::build::{build_failure, file_failure};
 use crate::opened::Opened;
-use crate::progress::Bar;
-use crate::quoted::Visible;
+use crate::output::json::documented;
+use crate::output::progress::Bar;
+use crate::output::quoted::Visible;
+use crate::output::table::{Table, bytes};
+use crate::output::ui::{Format, FormatArgs, Ui};
 use crate::snapshot_for::{Output, SnapshotForArgs, SnapshotPlan};
 use crate::snapshot_place::Draft;
 use crate::source::{Location, out_of_view, parser};
-use crate::table::{Table, bytes};
-use crate::target_args::ReachArgs;
-use crate::ui::{Format, FormatArgs, Ui};
 
 /// Writes a standard snapshot file, which stock tools restore
 ///

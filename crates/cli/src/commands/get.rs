@@ -11,17 +11,17 @@ use etcd_data::view::ViewError;
 use etcd_data::{Kind, RevKey, Revision};
 
 use crate::building::note_holes;
-use crate::content::Content;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::json::documented;
 use crate::key::{self, KeyArg};
 use crate::opened::Opened;
+use crate::output::content::Content;
+use crate::output::json::documented;
+use crate::output::progress::Reading;
+use crate::output::quoted::{Quoted, Visible};
+use crate::output::ui::{Format, FormatArgs, Ui};
 use crate::point::AtArgs;
-use crate::progress::Reading;
-use crate::quoted::{Quoted, Visible};
 use crate::source::{Part, SourceArgs};
-use crate::ui::{Format, FormatArgs, Ui};
 
 /// Writes the value of a key
 ///

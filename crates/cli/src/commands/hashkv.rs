@@ -6,12 +6,12 @@ use etcd_data::hash::hash_kv_and_holes;
 use crate::building::note_history;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::json::documented;
+use crate::output::json::documented;
+use crate::output::progress::Reading;
+use crate::output::table::Table;
+use crate::output::ui::{Format, FormatArgs, Ui};
 use crate::point::AtArgs;
-use crate::progress::Reading;
 use crate::source::{Part, SourceArgs};
-use crate::table::Table;
-use crate::ui::{Format, FormatArgs, Ui};
 
 /// Shows the number that a live etcd and `etcdutl hashkv` give for the same revision
 ///

@@ -14,15 +14,15 @@ use crate::building::note_holes;
 use crate::commands::keys::columns;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::json::documented;
 use crate::key::{self, KeyArg};
 use crate::opened::Opened;
+use crate::output::json::documented;
+use crate::output::progress::Reading;
+use crate::output::quoted::Quoted;
+use crate::output::table::Table;
+use crate::output::ui::{Format, FormatArgs, Ui};
 use crate::point::AtArgs;
-use crate::progress::Reading;
-use crate::quoted::Quoted;
 use crate::source::{Part, SourceArgs};
-use crate::table::Table;
-use crate::ui::{Format, FormatArgs, Ui};
 
 /// Lists the changes of a key that the data still hold, the oldest first
 ///

@@ -12,13 +12,13 @@ use etcd_data::tables::{Alarm, AlarmKind, Member};
 use crate::building::{MissingJson, PlanJson, note_holes};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::json::documented;
 use crate::opened::{Opened, What};
+use crate::output::json::documented;
+use crate::output::progress::Reading;
+use crate::output::quoted::Quoted;
+use crate::output::ui::{Format, FormatArgs, Ui};
 use crate::point::AtArgs;
-use crate::progress::Reading;
-use crate::quoted::Quoted;
 use crate::source::{Part, SourceArgs};
-use crate::ui::{Format, FormatArgs, Ui};
 
 /// Tells what a snapshot, a database, a data directory or a point of an archive is, and what is in it
 ///

@@ -9,15 +9,15 @@ use etcd_data::live::{Keys, LiveKey, LiveKeys, Numbers};
 use crate::building::note_holes;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::json::documented;
 use crate::key::{self, KeyArg};
 use crate::opened::Opened;
+use crate::output::json::documented;
+use crate::output::progress::Reading;
+use crate::output::quoted::Quoted;
+use crate::output::table::Columns;
+use crate::output::ui::{Format, FormatArgs, Ui};
 use crate::point::AtArgs;
-use crate::progress::Reading;
-use crate::quoted::Quoted;
 use crate::source::{Part, SourceArgs};
-use crate::table::Columns;
-use crate::ui::{Format, FormatArgs, Ui};
 
 /// Lists the keys that there are, in order
 ///

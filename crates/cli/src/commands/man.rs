@@ -4,7 +4,7 @@ use etcd_data::Kind;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::ui::Ui;
+use crate::output::ui::Ui;
 
 /// Writes a manual page
 ///

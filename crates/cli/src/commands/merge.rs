@@ -16,13 +16,13 @@ use crate::archive_point::{OpenArchive, open_archive};
 use crate::duration::span;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::json::documented;
 use crate::opened::mind_agreed;
-use crate::progress::Reading;
+use crate::output::json::documented;
+use crate::output::progress::Reading;
+use crate::output::table::bytes;
+use crate::output::ui::{Format, FormatArgs, Ui};
 use crate::recipient::{self, Named};
 use crate::source::SourceArgs;
-use crate::table::bytes;
-use crate::ui::{Format, FormatArgs, Ui};
 
 /// Puts small deltas together to larger ones, and chains to new fulls, so that a restore reads few objects
 ///

@@ -22,11 +22,11 @@ use crate::archive_point::{OpenArchive, layout_name, open_archive};
 use crate::commands::verify::level_name;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::json::documented;
-use crate::progress::Reading;
+use crate::output::json::documented;
+use crate::output::progress::Reading;
+use crate::output::table::{Table, bytes};
+use crate::output::ui::{Format, FormatArgs, Ui};
 use crate::source::SourceArgs;
-use crate::table::{Table, bytes};
-use crate::ui::{Format, FormatArgs, Ui};
 
 /// Lists the points of an archive that objects begin or end at, and what is missing between them
 ///
@@ -353,7 +353,10 @@ fn last(entry: &Entry, known: &Known) -> Option<Revision> {
 
 fn show(ui: &mut Ui, args: &Args, archive: &Archive, points: &Points<'_>, learned: &Learned) -> Result<(), Failure> {
     let layout = layout_name(archive.catalogue().layout);
-    ui.line(format_args!("{}, in the layout of {layout}", crate::quoted::Visible(&args.source.src.to_string())))?;
+    ui.line(format_args!(
+        "{}, in the layout of {layout}",
+        crate::output::quoted::Visible(&args.source.src.to_string())
+    ))?;
     for lineage in &points.lineages {
         if let Some(id) = lineage.lineage {
             ui.line(format_args!("\nlineage {id}"))?;

@@ -11,17 +11,17 @@ use etcd_data::Kind;
 use jiff::{SignedDuration, Timestamp};
 use store::{Fault, Key, StoreError};
 
-use crate::archive_failure::{keeps_nothing, store_failure};
 use crate::archive_point::{OpenArchive, layout_name, open_archive};
+use crate::args::heeded::require_all_lineages;
 use crate::duration::{parse_bytes, span};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::heeded::require_all_lineages;
-use crate::json::documented;
-use crate::progress::Reading;
+use crate::failure::archive::{keeps_nothing, store_failure};
+use crate::output::json::documented;
+use crate::output::progress::Reading;
+use crate::output::table::bytes;
+use crate::output::ui::{Format, FormatArgs, Ui};
 use crate::source::SourceArgs;
-use crate::table::bytes;
-use crate::ui::{Format, FormatArgs, Ui};
 
 /// Deletes what no rule keeps, and says of every object why it stays or goes
 ///

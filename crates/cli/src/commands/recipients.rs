@@ -7,15 +7,15 @@ use etcd_data::Kind;
 use jiff::Timestamp;
 
 use crate::archive_point::{OpenArchive, open_archive};
+use crate::args::heeded::require_all_lineages;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::heeded::require_all_lineages;
-use crate::json::documented;
-use crate::progress::Reading;
+use crate::output::json::documented;
+use crate::output::progress::Reading;
+use crate::output::table::Table;
+use crate::output::ui::{Format, FormatArgs, Ui};
 use crate::recipient::{self, Named};
 use crate::source::SourceArgs;
-use crate::table::Table;
-use crate::ui::{Format, FormatArgs, Ui};
 
 /// Shows who can open an archive that is encrypted, and changes that
 ///

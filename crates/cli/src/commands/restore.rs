@@ -20,17 +20,17 @@ use etcd_data::view::Horizon;
 use etcd_data::{Kind, Revision, Source, Tables};
 
 use crate::archive_point::ArchivePoint;
-use crate::build_failure::build_failure;
 use crate::building::{AnchorJson, BuildArgs, MissingJson, PlanJson, built_from, mind_holes, plan_text, word};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::json::documented;
+use crate::failure::build::build_failure;
 use crate::moment::stamp;
 use crate::opened::Opened;
-use crate::progress::{Bar, Reading};
-use crate::quoted::{Quoted, Visible};
-use crate::table::{Table, bytes};
-use crate::ui::{Format, FormatArgs, Ui};
+use crate::output::json::documented;
+use crate::output::progress::{Bar, Reading};
+use crate::output::quoted::{Quoted, Visible};
+use crate::output::table::{Table, bytes};
+use crate::output::ui::{Format, FormatArgs, Ui};
 
 /// Builds a data directory, ready for an etcd to start on
 ///

@@ -26,21 +26,21 @@ use etcd_data::error::kind_of;
 use etcd_rpc::{Access, Endpoint};
 use tokio::sync::{mpsc, watch};
 
-use crate::also_args::AlsoArgs;
+use crate::args::also::AlsoArgs;
+use crate::args::care::CareArgs;
+use crate::args::etcd::AccessArgs;
+use crate::args::home::HomeArgs;
+use crate::args::server::{GuardArgs, TlsArgs, address};
+use crate::args::settings_file::SettingsArgs;
 use crate::beforehand::{require_archive_of, require_nobody_on, require_nothing_wrong, require_own_archive};
-use crate::care_args::CareArgs;
 use crate::commands::agent::{FollowArgs, begin, listen, no_longer, routes};
 use crate::commands::launch::launcher;
-use crate::etcd_args::AccessArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::home_args::HomeArgs;
-use crate::logs::LogArgs;
+use crate::output::logs::LogArgs;
+use crate::output::ui::Ui;
 use crate::runtime::{holder, runtime, stop_signal};
-use crate::server_args::{GuardArgs, TlsArgs, address};
-use crate::settings_file::SettingsArgs;
 use crate::source::{Location, parser};
-use crate::ui::Ui;
 
 /// Runs etcd on this machine with everything that keeps it recoverable: agent, archive and page
 ///
@@ -81,7 +81,7 @@ pub struct Args {
     home: HomeArgs,
     #[command(flatten)]
     also: AlsoArgs,
-    /// Read before all others ([`crate::settings_file`]).
+    /// Read before all others ([`crate::args::settings_file`]).
     #[command(flatten)]
     pub settings: SettingsArgs,
     #[command(flatten)]

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use etcd_data::undo::{UndoPlan, undo};
 
-use crate::build_failure::build_failure;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::json::documented;
+use crate::failure::build::build_failure;
 use crate::moment::stamp;
-use crate::table::Table;
-use crate::ui::{Format, FormatArgs, Ui};
+use crate::output::json::documented;
+use crate::output::table::Table;
+use crate::output::ui::{Format, FormatArgs, Ui};
 
 /// Puts back what the last restore replaced
 ///

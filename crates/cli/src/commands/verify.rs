@@ -16,14 +16,14 @@ use etcd_data::{Error, Kind, soundness};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::finding::Finding;
-use crate::json::documented;
 use crate::opened::Opened;
-use crate::progress::Reading;
-use crate::quoted::Visible;
+use crate::output::finding::Finding;
+use crate::output::json::documented;
+use crate::output::progress::Reading;
+use crate::output::quoted::Visible;
+use crate::output::table::Table;
+use crate::output::ui::{Format, FormatArgs, Ui};
 use crate::source::{SourceArgs, damaged, out_of_view};
-use crate::table::Table;
-use crate::ui::{Format, FormatArgs, Ui};
 
 pub use objects::level_name;
 

@@ -12,12 +12,12 @@ use agent::wrap::{AgentError, Member, Pace, WithAgent, Wrap, WrapError, wrap};
 use etcd_data::Kind;
 use etcd_data::error::kind_of;
 
+use crate::args::server::{GuardArgs, address};
 use crate::commands::launch::launcher;
 use crate::duration::{period, wait};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::logs::LogArgs;
-use crate::server_args::{GuardArgs, address};
+use crate::output::logs::LogArgs;
 
 /// Starts and looks after a stock etcd of any version
 ///

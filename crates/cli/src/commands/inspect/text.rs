@@ -1,8 +1,8 @@
 //! What was found by inspecting, for people.
 
 use super::{Inspection, LogJson, MemberJson, NeededKeyJson};
-use crate::quoted::Quoted;
-use crate::table::{Table, bytes};
+use crate::output::quoted::Quoted;
+use crate::output::table::{Table, bytes};
 
 impl Inspection {
     pub(super) fn text(&self) -> String {

@@ -1,6 +1,6 @@
 //! Whether an etcd that is not told otherwise takes writes on what was restored.
 
-use crate::table::bytes;
+use crate::output::table::bytes;
 
 /// How large a database may be where etcd is not told `--quota-backend-bytes`.
 const USUAL_QUOTA_BYTES: u64 = 2 << 30;

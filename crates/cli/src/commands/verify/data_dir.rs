@@ -7,7 +7,7 @@ use etcd_data::data_dir::{DataDir, Finding as Relation, LogPlace};
 use etcd_data::replay::ReplayError;
 use etcd_data::wal::Tail;
 
-use crate::finding::Finding;
+use crate::output::finding::Finding;
 
 /// Everything that is wrong with the log and the raft snapshots of `data_dir`, and with how they go together.
 pub(super) fn findings(data_dir: &DataDir) -> Vec<Finding> {

@@ -17,13 +17,13 @@ use super::Verdict;
 use crate::archive_point::{OpenArchive, layout_name, open_damaged_archive};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::finding::Finding;
-use crate::json::documented;
-use crate::progress::{Bar, Reading};
-use crate::quoted::Visible;
+use crate::output::finding::Finding;
+use crate::output::json::documented;
+use crate::output::progress::{Bar, Reading};
+use crate::output::quoted::Visible;
+use crate::output::table::{Table, bytes};
+use crate::output::ui::{Format, Ui};
 use crate::source::Location;
-use crate::table::{Table, bytes};
-use crate::ui::{Format, Ui};
 
 /// What is checked of an archive, and what becomes of it.
 #[derive(Debug, Clone, clap::Args)]

@@ -30,17 +30,17 @@ macro_rules! documented {
         #[derive(Debug, serde::Serialize)]
         pub struct $name { $($(#[doc = $doc])+ pub $field: $type,)+ }
 
-        impl $crate::json::Json for $name {
+        impl $crate::output::json::Json for $name {
             fn shape() -> String {
                 "object".into()
             }
 
-            fn fields() -> Vec<$crate::json::Field> {
-                vec![$($crate::json::Field {
+            fn fields() -> Vec<$crate::output::json::Field> {
+                vec![$($crate::output::json::Field {
                     name: stringify!($field),
-                    shape: <$type as $crate::json::Json>::shape(),
+                    shape: <$type as $crate::output::json::Json>::shape(),
                     doc: concat!($($doc),+),
-                    fields: <$type as $crate::json::Json>::fields(),
+                    fields: <$type as $crate::output::json::Json>::fields(),
                 }),+]
             }
         }

@@ -6,8 +6,8 @@ use agent::follow::resume::ResumeError;
 use agent::follow::session::SessionError;
 use etcd_data::Kind;
 
+use crate::args::home::home_failure;
 use crate::failure::Failure;
-use crate::home_args::home_failure;
 
 /// Why it does not go on, where the archive is at `place`.
 pub fn session_failure(place: &str, error: &SessionError) -> Failure {

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::quoted::{Visible, visible_json};
+use crate::output::quoted::{Visible, visible_json};
 
 /// How results are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]

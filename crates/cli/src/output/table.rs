@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use crate::quoted::Visible;
+use crate::output::quoted::Visible;
 
 /// Rows of cells; every column but the last is as wide as its widest cell.
 #[derive(Debug, Default)]

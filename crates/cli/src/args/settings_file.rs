@@ -10,7 +10,7 @@
 //!
 //! Both are turned into arguments before those are read, by what clap knows of the command: so they need no second list of
 //! flags, and what contradicts itself is refused in the same way wherever it was said. A flag goes before the environment, and that
-//! before the file. Commands may share a file: what is another's is passed over. Keys may be etcdbrctl's ([`crate::etcdbrctl_flags`]).
+//! before the file. Commands may share a file: what is another's is passed over. Keys may be etcdbrctl's ([`crate::args::etcdbrctl_flags`]).
 
 mod variables;
 
@@ -26,8 +26,8 @@ use etcd_data::Kind;
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use store::Environment;
 
-use crate::archive_args::read_text;
-use crate::etcdbrctl_flags::{Translator, row_called};
+use crate::args::archive::read_text;
+use crate::args::etcdbrctl_flags::{Translator, row_called};
 use crate::failure::Failure;
 
 /// Where settings are.

@@ -10,10 +10,10 @@ use etcd_data::Kind;
 use jiff::Timestamp;
 use store::Settings;
 
-use crate::archive_args::{KeyArgs, StoreArgs};
-use crate::archive_failure::{fault_failure, key_failure};
 use crate::archive_point::url;
+use crate::args::archive::{KeyArgs, StoreArgs};
 use crate::failure::Failure;
+use crate::failure::archive::{fault_failure, key_failure};
 use crate::recipient::{self, Named};
 use crate::source::Location;
 

@@ -2,9 +2,9 @@
 
 use etcd_data::Kind;
 
-use crate::archive_args::{ArchiveArgs, StoreArgs};
-use crate::archive_failure::keeps_nothing;
+use crate::args::archive::{ArchiveArgs, StoreArgs};
 use crate::failure::Failure;
+use crate::failure::archive::keeps_nothing;
 use crate::source::Location;
 
 /// A flag of a store.

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use bolt_file::check::{Problem, Severity};
 use etcd_data::{soundness, wal};
 
-use crate::json::documented;
+use crate::output::json::documented;
 
 documented! {
     /// One thing that is wrong.

@@ -6,8 +6,8 @@ use bolt_file::write::WriteError;
 use etcd_data::restore::{PlanError, RestoreError};
 use etcd_data::{Error, Kind};
 
-use crate::archive_failure::unkept_failure;
 use crate::failure::Failure;
+use crate::failure::archive::unkept_failure;
 use crate::source::{damaged, out_of_view};
 
 /// Says why nothing was built from SRC, which is `shown`.

@@ -6,10 +6,10 @@ use std::time::Duration;
 use etcd_data::Kind;
 use store::{Encryption, Flavour, Settings};
 
-use crate::archive_args::{StoreArgs, flavour, sse};
+use crate::args::archive::{StoreArgs, flavour, sse};
+use crate::args::heeded::{require_heeded_by_dest, require_of_source};
 use crate::duration::period;
 use crate::failure::Failure;
-use crate::heeded::{require_heeded_by_dest, require_of_source};
 use crate::source::{Location, parser};
 
 /// Where something goes, and what reaches that.

@@ -2,10 +2,10 @@
 
 use agent::drill::DrillError;
 
-use crate::build_failure::build_failure;
 use crate::failure::Failure;
+use crate::failure::build::build_failure;
+use crate::output::table::bytes;
 use crate::source::out_of_view;
-use crate::table::bytes;
 
 /// Says why the drill of SRC, which is `shown`, did not succeed.
 pub fn drill_failure(shown: &str, error: &DrillError) -> Failure {

@@ -9,7 +9,7 @@ use tracing_subscriber::{EnvFilter, Layer, fmt, registry};
 
 use crate::failure::Failure;
 #[cfg(feature = "opentelemetry")]
-use crate::traces::Traces;
+use crate::output::traces::Traces;
 
 /// How events are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

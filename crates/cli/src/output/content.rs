@@ -11,8 +11,8 @@ use std::fmt::{self, Display, Formatter};
 
 use prost::Message;
 
-use crate::quoted::Quoted;
-use crate::table::bytes;
+use crate::output::quoted::Quoted;
+use crate::output::table::bytes;
 
 /// What a value is.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,13 +12,13 @@ use etcd_data::Kind;
 use jiff::SignedDuration;
 use store::Environment;
 
-use crate::archive_args::StoreArgs;
-use crate::archive_failure::fault_failure;
 use crate::archive_point::url;
+use crate::args::archive::StoreArgs;
+use crate::args::heeded::what_is_heeded;
+use crate::args::settings_file::{Given, SettingsArgs};
 use crate::duration::{period, span};
 use crate::failure::Failure;
-use crate::heeded::what_is_heeded;
-use crate::settings_file::{Given, SettingsArgs};
+use crate::failure::archive::fault_failure;
 use crate::source::{Location, parser};
 
 /// Other destinations.

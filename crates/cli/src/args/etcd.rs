@@ -7,7 +7,7 @@ use agent::doctor::remedy::remedy;
 use etcd_data::Kind;
 use etcd_rpc::{Access, Endpoint, Login, RpcError, Tls, Verify};
 
-use crate::archive_args::read_secret;
+use crate::args::archive::read_secret;
 use crate::duration::period;
 use crate::failure::Failure;
 

@@ -21,10 +21,10 @@ use store::credentials::gardener::{self, Provider};
 use store::credentials::k3s;
 use store::{Bag, Credentials, Encryption, Environment, Fault, Flavour, Settings};
 
-use crate::archive_failure::{fault_failure, key_failure};
+use crate::args::heeded::require_heeded;
 use crate::duration::{parse_seconds, parse_some_bytes, period};
 use crate::failure::Failure;
-use crate::heeded::require_heeded;
+use crate::failure::archive::{fault_failure, key_failure};
 use crate::key_services::KeyServiceArgs;
 use crate::passphrase;
 use crate::source::Location;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use agent::http::Forward;
 
+use crate::args::server::GuardArgs;
 use crate::failure::Failure;
-use crate::server_args::GuardArgs;
 
 /// Other agents of the same cluster.
 #[derive(Debug, Clone, Default, clap::Args)]
