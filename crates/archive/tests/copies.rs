@@ -28,9 +28,9 @@ use jiff::{SignedDuration, Timestamp};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use store::download::list_all;
-use store::{Abilities, Fault, Folder, Key, Listing, Memory, Put, Retention, Store, StoreError, Tag};
+use store::{Abilities, Fault, Folder, Forward, Key, Listing, Memory, Put, Retention, Store, StoreError, Tag};
 use testkit::fixtures;
-use testkit::{Faults, FaultyStore, Forward, Forwarding};
+use testkit::{Faults, FaultyStore};
 
 use world::{World, moment};
 
@@ -280,17 +280,17 @@ impl Forward for Deaf {
 #[test]
 fn a_copy_that_could_not_be_told_the_last_writer_is_told_by_the_next_one() {
     let world = world(10, false);
-    let deaf = Arc::new(Forwarding(Deaf { inner: Memory::new(), is_deaf: AtomicBool::new(false) }));
+    let deaf = Arc::new(Deaf { inner: Memory::new(), is_deaf: AtomicBool::new(false) });
     let target: Arc<dyn Store> = deaf.clone();
     world.hand_out(&world.store, 2);
     copy(&world.open(), &target).unwrap();
-    deaf.0.is_deaf.store(true, Ordering::Relaxed);
+    deaf.is_deaf.store(true, Ordering::Relaxed);
     world.hand_out(&world.store, 5);
     world.write(0, 80, None);
     let copying = copy(&world.open(), &target).unwrap();
     assert_eq!(counts(&copying).0, 1);
     assert!(matches!(&copying.unrecorded, Some(Error::Store(_))), "{copying:?}");
-    deaf.0.is_deaf.store(false, Ordering::Relaxed);
+    deaf.is_deaf.store(false, Ordering::Relaxed);
     let copying = copy(&world.open(), &target).unwrap();
     assert!(counts(&copying).0 == 0 && copying.unrecorded.is_none(), "{copying:?}");
     assert_eq!(world.open_at(&target).claim().unwrap().unwrap().epoch, Epoch(5));

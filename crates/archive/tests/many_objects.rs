@@ -28,8 +28,7 @@ use jiff::{SignedDuration, Timestamp};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use store::download::list_all;
-use store::{Counting, Key, Listing, Memory, Put, Store, StoreError};
-use testkit::{Forward, Forwarding};
+use store::{Counting, Forward, Key, Listing, Memory, Put, Store, StoreError};
 
 use world::{World, moment};
 
@@ -186,10 +185,10 @@ fn a_plan_of_pruning_reads_each_proof_once() {
     let items: Vec<Item> = proven.into_values().collect();
     archive.record(&world.lineage, &items, moment(50)).unwrap();
 
-    let reading = Arc::new(Forwarding(Reading { inner: store, read: Mutex::default() }));
+    let reading = Arc::new(Reading { inner: store, read: Mutex::default() });
     let archive = world.open_at(&(Arc::clone(&reading) as Arc<dyn Store>));
     archive.plan_prune(&Policy::default(), moment(60), world.scratch.path()).unwrap();
-    let read = reading.0.read.lock().unwrap();
+    let read = reading.read.lock().unwrap();
     let times: Vec<_> = archive.catalogue().proofs.iter().map(|proof| read.get(&proof.key)).collect();
     assert!(times.len() > 1 && times.iter().all(|times| *times == Some(&1)), "{times:?}");
 }

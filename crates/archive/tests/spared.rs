@@ -28,8 +28,7 @@ use etcd_data::Revision;
 use jiff::{SignedDuration, Timestamp};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use store::{Fault, Key, Memory, Put, Store, StoreError};
-use testkit::{Forward, Forwarding};
+use store::{Fault, Forward, Key, Memory, Put, Store, StoreError};
 use world::{World, moment};
 
 /// What a store answers of one object, though it is as it always was.
@@ -125,9 +124,9 @@ fn verdict(plan: &PrunePlan, key: &Key) -> Verdict {
     plan.retention.decisions.iter().find(|one| one.entry.key == *key).unwrap().verdict.clone()
 }
 
-fn moody(store: &Arc<dyn Store>, about: &Key) -> (Arc<Forwarding<Moody>>, Arc<dyn Store>) {
+fn moody(store: &Arc<dyn Store>, about: &Key) -> (Arc<Moody>, Arc<dyn Store>) {
     let moody = Moody { inner: Arc::clone(store), about: about.clone(), mood: Mutex::new(Mood::Well) };
-    let moody = Arc::new(Forwarding(moody));
+    let moody = Arc::new(moody);
     (Arc::clone(&moody), moody)
 }
 
@@ -150,12 +149,12 @@ fn what_is_not_there_when_it_is_asked_for_is_not_deleted() {
     let (world, store) = world();
     let key = named(&world.open_at(&store), "/full/00000000000000000020-");
     let (moody, store) = moody(&store, &key);
-    moody.0.becomes(Mood::Away);
+    moody.becomes(Mood::Away);
     let archive = world.open_at(&store);
     let plan = archive.plan_prune(&policy(), later(), world.scratch.path()).unwrap();
     assert_eq!(verdict(&plan, &key), Verdict::Blocked(Cause::Failed, Block::Unsure), "{}", plan.retention);
     archive.prune(&plan, &policy(), later()).unwrap();
-    moody.0.becomes(Mood::Well);
+    moody.becomes(Mood::Well);
     world.require_at(&store, &At::Revision(Revision(30)), 30);
 }
 
@@ -164,17 +163,17 @@ fn what_was_read_wrongly_once_is_not_deleted() {
     let (world, store) = world();
     let key = named(&world.open_at(&store), "/full/00000000000000000020-");
     let (moody, store) = moody(&store, &key);
-    moody.0.becomes(Mood::Garbled);
+    moody.becomes(Mood::Garbled);
     let archive = world.open_at(&store);
     let plan = archive.plan_prune(&policy(), later(), world.scratch.path()).unwrap();
     assert_eq!(verdict(&plan, &key), Verdict::Delete(Cause::Failed), "{}", plan.retention);
-    moody.0.becomes(Mood::Well);
+    moody.becomes(Mood::Well);
     let pruned = archive.prune(&plan, &policy(), later()).unwrap();
     assert!(matches!(pruned.objects[..], [(ref gone, Gone::Changed)] if *gone == key), "{pruned:?}");
     world.require_at(&store, &At::Revision(Revision(30)), 30);
 
     // What is read wrongly each time is damaged.
-    moody.0.becomes(Mood::Garbled);
+    moody.becomes(Mood::Garbled);
     let pruned = archive.prune(&plan, &policy(), later()).unwrap();
     assert!(matches!(pruned.objects[..], [(ref gone, Gone::Deleted)] if *gone == key), "{pruned:?}");
 }

@@ -13,7 +13,7 @@
 //! - [`memory`], [`folder`]: the two that need no network
 //! - `http`, `xml`, `labels`, `retention`, and with them `bucket` (S3 and Google), `azure`, `swift`
 //! - [`settings`], [`credentials`], `secret`, [`mod@open`]: from a URL to a store
-//! - [`retry`], [`retaining`], [`limits`], [`counting`]: stores around a store
+//! - [`retry`], [`forward`], [`retaining`], [`limits`], [`counting`]: stores around a store
 //! - [`upload`], [`download`]: large objects, several pieces at a time
 //! - [`mod@probe`]: what a store can do, tried
 
@@ -26,6 +26,7 @@ pub mod credentials;
 pub mod download;
 pub mod error;
 pub mod folder;
+pub mod forward;
 mod http;
 pub mod key;
 mod labels;
@@ -49,6 +50,7 @@ pub use credentials::{Bag, Credentials, Environment};
 pub use download::{list_all, read_whole};
 pub use error::{Distrust, Fault, KEEPING, StoreError};
 pub use folder::Folder;
+pub use forward::Forward;
 pub use http::Network;
 pub use key::Key;
 pub use limits::Limited;

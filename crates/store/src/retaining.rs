@@ -3,9 +3,6 @@
 //! What is said of an object itself goes before that. What is kept and put again is a new version at S3 and Azure, which keep the
 //! earlier one; Google refuses to replace it.
 
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,9 +11,10 @@ use bytes::Bytes;
 use jiff::Timestamp;
 
 use crate::error::{Fault, KEEPING, StoreError};
+use crate::forward::Forward;
 use crate::key::Key;
-use crate::object::{Info, Listing, Page, Put, Retention, Tag};
-use crate::store::{Abilities, Part, Store, Upload};
+use crate::object::{Put, Retention, Tag};
+use crate::store::{Part, Store, Upload};
 
 /// A store that is told with everything that lasts until when to keep it.
 #[derive(Debug)]
@@ -54,21 +52,13 @@ impl Retaining {
 }
 
 #[async_trait]
-impl Store for Retaining {
-    fn place(&self) -> &str {
-        self.inner.place()
-    }
-
-    fn abilities(&self) -> Abilities {
-        self.inner.abilities()
+impl Forward for Retaining {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
     }
 
     fn retains(&self) -> Option<Duration> {
         Some(self.span)
-    }
-
-    fn file(&self, key: &Key) -> Option<File> {
-        self.inner.file(key)
     }
 
     async fn put(&self, key: &Key, bytes: Bytes, put: &Put) -> Result<Tag, StoreError> {
@@ -76,41 +66,9 @@ impl Store for Retaining {
         self.inner.put(key, bytes, &put).await
     }
 
-    async fn get(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StoreError> {
-        self.inner.get(key, range).await
-    }
-
-    async fn head(&self, key: &Key) -> Result<Info, StoreError> {
-        self.inner.head(key).await
-    }
-
-    async fn labels(&self, key: &Key) -> Result<BTreeMap<String, String>, StoreError> {
-        self.inner.labels(key).await
-    }
-
-    async fn retention(&self, key: &Key) -> Result<Option<Retention>, StoreError> {
-        self.inner.retention(key).await
-    }
-
-    async fn keeps_untold(&self) -> Result<bool, StoreError> {
-        self.inner.keeps_untold().await
-    }
-
-    async fn list(&self, listing: &Listing) -> Result<Page, StoreError> {
-        self.inner.list(listing).await
-    }
-
-    async fn delete(&self, keys: &[Key]) -> Vec<Result<(), StoreError>> {
-        self.inner.delete(keys).await
-    }
-
     async fn begin(&self, key: &Key, put: &Put) -> Result<Upload, StoreError> {
         let put = self.kept(put).map_err(|fault| fault.at("beginning", self.place(), Some(key)))?;
         self.inner.begin(key, &put).await
-    }
-
-    async fn put_part(&self, upload: &Upload, index: u32, bytes: Bytes) -> Result<Part, StoreError> {
-        self.inner.put_part(upload, index, bytes).await
     }
 
     /// Stores that were told with the beginning keep it from then on, the others from now on.
@@ -119,18 +77,6 @@ impl Store for Retaining {
         let put = self.kept(put).map_err(|fault| fault.at("completing", self.place(), key.as_ref()))?;
         self.inner.complete(upload, parts, &put).await
     }
-
-    async fn abort(&self, upload: &Upload) -> Result<(), StoreError> {
-        self.inner.abort(upload).await
-    }
-
-    async fn uploads(&self, prefix: &str) -> Result<Vec<Upload>, StoreError> {
-        self.inner.uploads(prefix).await
-    }
-
-    async fn retain(&self, key: &Key, retention: Retention) -> Result<(), StoreError> {
-        self.inner.retain(key, retention).await
-    }
 }
 
 #[cfg(test)]
@@ -138,6 +84,7 @@ mod tests {
     use super::*;
     use crate::memory::Memory;
     use crate::object::When;
+    use crate::store::Abilities;
     use crate::upload::{Pieces, Uploader};
 
     const MONTH: Duration = Duration::from_secs(30 * 86_400);
@@ -208,7 +155,7 @@ mod tests {
         let memory = Memory::new();
         let abilities = Abilities { put_if_absent: false, ..memory.abilities() };
         let memory = Arc::new(memory.with_abilities(abilities));
-        let store = Retaining::new(Arc::clone(&memory) as _, MONTH).unwrap();
+        let store: Arc<dyn Store> = Arc::new(Retaining::new(Arc::clone(&memory) as _, MONTH).unwrap());
         let lasting = Put::lasting(abilities);
         assert_eq!(lasting.when, When::Always);
         store.put(&key("a"), "x".into(), &lasting).await.unwrap();

@@ -13,7 +13,6 @@ use store::{
     Bag, Credentials, Encryption, Environment, Fault, Flavour, KEEPING, Key, Listing, Network, Patience, Pieces, Put,
     Retaining, Retention, Secret, Settings, Store, Uploader, list_all, open, open_plainly, probe,
 };
-use testkit::Forwarding;
 use testkit::stores::{
     Azurite, CustomerKeys, DefaultRetention, FakeGcs, Faltering, ImmutableBlobs, Moto, Proxy, S3sFs, Toxic,
     UnpermittedRetention,
@@ -197,7 +196,7 @@ fn at_gcs_through(endpoint: String, place: &str) -> Arc<dyn Store> {
 
 /// The contract asks of a store whatever it says that it can do.
 fn lesser(inner: Arc<dyn Store>, uploads: bool) -> Arc<dyn Store> {
-    Arc::new(Forwarding(contract::Lesser { inner, uploads }))
+    Arc::new(contract::Lesser { inner, uploads })
 }
 
 #[tokio::test]

@@ -7,31 +7,26 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use store::memory::Clock;
-use store::{Fault, Key, Part, Put, Retention, Store, StoreError, Tag, Upload, When};
-
-use crate::{Forward, Forwarding};
+use store::{Fault, Forward, Key, Part, Put, Retention, Store, StoreError, Tag, Upload, When};
 
 /// The store behind; but what is there is neither replaced nor deleted before it is so old. Objects that are there already are
 /// kept as well, from when they were written on.
-pub type KeepingStore = Forwarding<Keeping>;
-
-/// What [`KeepingStore`] does otherwise.
-pub struct Keeping {
+pub struct KeepingStore {
     inner: Arc<dyn Store>,
     clock: Clock,
     kept_for: Mutex<Option<SignedDuration>>,
 }
 
-impl Keeping {
+impl KeepingStore {
     /// One that keeps nothing yet, by a `clock` that is the one of `inner`.
-    pub fn new(inner: Arc<dyn Store>, clock: Clock) -> KeepingStore {
-        Forwarding(Self { inner, clock, kept_for: Mutex::default() })
+    pub fn new(inner: Arc<dyn Store>, clock: Clock) -> Self {
+        Self { inner, clock, kept_for: Mutex::default() }
     }
 
     /// One that keeps everything for so long, by the clock of this machine.
-    pub fn of(inner: Arc<dyn Store>, time: SignedDuration) -> KeepingStore {
+    pub fn of(inner: Arc<dyn Store>, time: SignedDuration) -> Self {
         let store = Self::new(inner, Arc::new(Timestamp::now));
-        store.0.keep_for(Some(time));
+        store.keep_for(Some(time));
         store
     }
 
@@ -58,14 +53,14 @@ impl Keeping {
     }
 }
 
-impl fmt::Debug for Keeping {
+impl fmt::Debug for KeepingStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keeping").field("inner", &self.inner).finish_non_exhaustive()
+        f.debug_struct("KeepingStore").field("inner", &self.inner).finish_non_exhaustive()
     }
 }
 
 #[async_trait]
-impl Forward for Keeping {
+impl Forward for KeepingStore {
     fn inner(&self) -> &dyn Store {
         &*self.inner
     }

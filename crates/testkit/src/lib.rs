@@ -14,7 +14,6 @@
 //! | [`stores`] | starting object stores: S3, Azure, Swift, GCS; a Vault; before any of them TLS, a proxy, a slow network |
 //! | [`fake_etcd`] | an etcd that does as it is told, and misbehaves by a script |
 //! | [`faulty_store`] | a store that fails as stores do, by a seed, and a clock that is told to go on |
-//! | [`forwarding`] | a store that does as the one behind it, but for what a test says otherwise |
 //! | [`keeping_store`] | a place that keeps everything that is written |
 //! | [`collector`] | who is told of traces |
 //! | [`power_cut`] | what a process writes, and what of that would be lost if the power failed |
@@ -41,7 +40,6 @@ pub mod counts;
 pub mod fake_etcd;
 pub mod faulty_store;
 pub mod fixtures;
-pub mod forwarding;
 pub mod golden;
 mod http;
 pub mod judges;
@@ -62,9 +60,8 @@ pub use collector::Collector;
 pub use counts::keep_counts;
 pub use fake_etcd::{FakeEtcd, Script};
 pub use faulty_store::{Faults, FaultyStore, Injected, ManualClock};
-pub use forwarding::{Forward, Forwarding};
 pub use golden::Golden;
-pub use keeping_store::{Keeping, KeepingStore};
+pub use keeping_store::KeepingStore;
 pub use member::{Etcd, Member, StartFailure};
 pub use outcomes::Outcomes;
 pub use ports::{MemberPorts, Port};

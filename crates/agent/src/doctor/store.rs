@@ -205,7 +205,7 @@ mod tests {
 
     use jiff::{SignedDuration, Timestamp};
     use store::{KEEPING, Key, Memory, Retaining};
-    use testkit::Keeping;
+    use testkit::KeepingStore;
 
     use super::super::finding::{Verdict, short};
     use super::*;
@@ -240,7 +240,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_place_where_nothing_is_replaced_is_good_and_what_that_means_is_told() {
-        let store = Keeping::of(Arc::new(Memory::new()), SignedDuration::from_hours(24));
+        let store = KeepingStore::of(Arc::new(Memory::new()), SignedDuration::from_hours(24));
         let findings = examine(&store, Duration::from_secs(60)).await;
         let is_other = |verdict: &&String| !verdict.ends_with(" ok");
         let others: Vec<String> = short(&findings).iter().filter(is_other).cloned().collect();

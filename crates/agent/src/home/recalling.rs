@@ -5,17 +5,15 @@
 //! what is written once and never again, and only while it is listed just as it was when it was read. Whatever changes is
 //! always asked for, and every look begins with a listing of its own.
 
-use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use archive::name::Name;
 use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
-use store::{Abilities, Info, Key, Listing, Page, Part, Put, Retention, Store, StoreError, Tag, Upload};
+use store::{Forward, Info, Key, Listing, Page, Store, StoreError, Tag};
 
 /// What is kept at the most: the ends of some hundred large objects, or of thousands of small ones.
 const MAX_BYTES: usize = 16 << 20;
@@ -123,21 +121,9 @@ impl Recalling {
 }
 
 #[async_trait]
-impl Store for Recalling {
-    fn place(&self) -> &str {
-        self.inner.place()
-    }
-
-    fn abilities(&self) -> Abilities {
-        self.inner.abilities()
-    }
-
-    fn retains(&self) -> Option<Duration> {
-        self.inner.retains()
-    }
-
-    async fn put(&self, key: &Key, bytes: Bytes, put: &Put) -> Result<Tag, StoreError> {
-        self.inner.put(key, bytes, put).await
+impl Forward for Recalling {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
     }
 
     async fn get(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StoreError> {
@@ -152,59 +138,11 @@ impl Store for Recalling {
         Ok(bytes)
     }
 
-    fn file(&self, key: &Key) -> Option<File> {
-        self.inner.file(key)
-    }
-
-    async fn head(&self, key: &Key) -> Result<Info, StoreError> {
-        self.inner.head(key).await
-    }
-
-    async fn labels(&self, key: &Key) -> Result<BTreeMap<String, String>, StoreError> {
-        self.inner.labels(key).await
-    }
-
-    async fn retention(&self, key: &Key) -> Result<Option<Retention>, StoreError> {
-        self.inner.retention(key).await
-    }
-
-    async fn keeps_untold(&self) -> Result<bool, StoreError> {
-        self.inner.keeps_untold().await
-    }
-
     async fn list(&self, listing: &Listing) -> Result<Page, StoreError> {
         let page = self.inner.list(listing).await?;
         let kept = page.objects.iter().filter(|info| self.is_written_once(&info.key));
         self.listed().extend(kept.map(|info| (info.key.clone(), AsListed::by(info))));
         Ok(page)
-    }
-
-    async fn delete(&self, keys: &[Key]) -> Vec<Result<(), StoreError>> {
-        self.inner.delete(keys).await
-    }
-
-    async fn begin(&self, key: &Key, put: &Put) -> Result<Upload, StoreError> {
-        self.inner.begin(key, put).await
-    }
-
-    async fn put_part(&self, upload: &Upload, index: u32, bytes: Bytes) -> Result<Part, StoreError> {
-        self.inner.put_part(upload, index, bytes).await
-    }
-
-    async fn complete(&self, upload: &Upload, parts: &[Part], put: &Put) -> Result<Tag, StoreError> {
-        self.inner.complete(upload, parts, put).await
-    }
-
-    async fn abort(&self, upload: &Upload) -> Result<(), StoreError> {
-        self.inner.abort(upload).await
-    }
-
-    async fn uploads(&self, prefix: &str) -> Result<Vec<Upload>, StoreError> {
-        self.inner.uploads(prefix).await
-    }
-
-    async fn retain(&self, key: &Key, retention: Retention) -> Result<(), StoreError> {
-        self.inner.retain(key, retention).await
     }
 }
 
@@ -213,9 +151,9 @@ mod tests {
     use archive::identity::LineageId;
     use archive::name::DeltaName;
     use etcd_data::Revision;
-    use store::Memory;
     use store::counting::Counting;
     use store::download::list_all;
+    use store::{Memory, Put};
 
     use super::*;
 
@@ -241,7 +179,7 @@ mod tests {
             self.store.take();
             let mut found = Vec::new();
             for name in names {
-                found.push(looking.get(&key(name), 0..4 << 20).await.unwrap());
+                found.push(Store::get(&looking, &key(name), 0..4 << 20).await.unwrap());
             }
             (found, self.store.take().gets)
         }

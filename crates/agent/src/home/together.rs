@@ -10,8 +10,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::future::join_all;
 use jiff::Timestamp;
-use store::{Key, Memory, Store, StoreError};
-use testkit::{Forward, Forwarding};
+use store::{Forward, Key, Memory, Store, StoreError};
 use tokio::sync::Barrier;
 use tokio::time::timeout;
 
@@ -34,7 +33,7 @@ struct Meeting {
 #[tokio::test]
 async fn of_those_who_begin_together_one_makes_the_archive_and_all_have_it() {
     let meeting = Meeting { inner: Memory::new(), asked: AtomicUsize::new(0), all_have_asked: Barrier::new(TOGETHER) };
-    let store: Arc<dyn Store> = Arc::new(Forwarding(meeting));
+    let store: Arc<dyn Store> = Arc::new(meeting);
     let begin = |_| Home::find(Site::open_to_all(Arc::clone(&store), &std::env::temp_dir()), Timestamp::UNIX_EPOCH);
     let homes = timeout(LONG, join_all((0..TOGETHER).map(begin))).await.expect("all of them have asked");
     let mut ids = BTreeSet::new();

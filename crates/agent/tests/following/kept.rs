@@ -10,7 +10,7 @@ use archive::name::Name;
 use etcd_data::Revision;
 use jiff::{SignedDuration, Timestamp};
 use store::{Listing, Memory, Retaining, Store, list_all};
-use testkit::Keeping;
+use testkit::KeepingStore;
 use tokio::time::sleep;
 
 use crate::cluster::Cluster;
@@ -36,7 +36,7 @@ impl World {
 #[test]
 fn where_nothing_is_replaced_it_is_followed_into_all_the_same_and_another_one_takes_over() {
     in_its_own_time(|| async {
-        let place = Arc::new(Keeping::of(Arc::new(Memory::new()), SignedDuration::from_hours(24)));
+        let place = Arc::new(KeepingStore::of(Arc::new(Memory::new()), SignedDuration::from_hours(24)));
         let mut world = World::beside(Cluster::new(21), Arc::clone(&place) as _, 21).after_a_delta().await;
         for _ in 0..4 {
             sleep(QUARTER).await;
@@ -82,7 +82,7 @@ fn where_nothing_is_replaced_it_is_followed_into_all_the_same_and_another_one_ta
         let (old, pruned) = prune().await;
         assert_eq!((old, pruned.claims), (there.len() - 2, 0), "{pruned:?}");
         assert!(pruned.claims_failed.is_none(), "{pruned:?}");
-        place.0.keep_for(None);
+        place.keep_for(None);
         let (old, pruned) = prune().await;
         assert_eq!(pruned.claims, old, "{pruned:?}");
         assert_eq!(world.claims().await, [there[0], there[there.len() - 1]]);

@@ -16,7 +16,7 @@ use etcd_data::Kind;
 use jiff::SignedDuration;
 use store::memory::Memory;
 use store::{Abilities, Key, Listing, Put, Store, StoreError};
-use testkit::{Forward, Forwarding, Keeping, KeepingStore};
+use testkit::KeepingStore;
 
 use super::*;
 use crate::Error;
@@ -42,12 +42,12 @@ fn fence_error<T: std::fmt::Debug>(result: Result<T, Error>) -> FenceError {
 /// One where claims are replaced, and one where nothing is.
 fn places() -> [KeepingStore; 2] {
     let (replaces, keeps) = (keeping(), keeping());
-    replaces.0.keep_for(None);
+    replaces.keep_for(None);
     [replaces, keeps]
 }
 
 fn keeping() -> KeepingStore {
-    Keeping::of(Arc::new(Memory::new()), SignedDuration::from_hours(24))
+    KeepingStore::of(Arc::new(Memory::new()), SignedDuration::from_hours(24))
 }
 
 async fn names(store: &dyn Store) -> Vec<String> {
@@ -193,7 +193,7 @@ async fn where_nothing_is_replaced_claims_are_only_created_and_last_longer() {
     assert!(matches!(held, FenceError::Held { ends_in, .. } if ends_in > Duration::from_secs(590)), "{held}");
 
     // Nor is anything replaced when the place does not keep it any more.
-    store.0.keep_for(None);
+    store.keep_for(None);
     let written = store.get(&Key::parse("prod/writer.json").unwrap(), 0..1 << 16).await.unwrap();
     second.release().await.unwrap();
     gate(&store, "three", LONG).acquire(NOW).await.unwrap();
@@ -204,13 +204,13 @@ async fn where_nothing_is_replaced_claims_are_only_created_and_last_longer() {
 #[tokio::test]
 async fn a_claim_that_is_replaced_after_others_are_created_counts_for_nothing() {
     let store = keeping();
-    store.0.keep_for(None);
+    store.keep_for(None);
     let mut first = Gate::new(&store, "prod/", at_once("one")).unwrap();
     first.acquire(NOW).await.unwrap();
-    store.0.keep_for(Some(SignedDuration::from_hours(24)));
+    store.keep_for(Some(SignedDuration::from_hours(24)));
     let mut second = gate(&store, "two", LONG);
     assert_eq!(second.acquire(Acquire::TakeOver).await.unwrap().epoch(), Epoch(2));
-    store.0.keep_for(None);
+    store.keep_for(None);
     let renewed = match first.renew().await {
         Ok(_) => first.renew().await,
         error => error,
@@ -232,7 +232,7 @@ async fn a_claim_whose_name_is_free_again_counts_for_nothing() {
     let mut second = Gate::new(&store, "prod/", at_once("two")).unwrap();
     second.acquire(Acquire::TakeOver).await.unwrap();
     second.renew().await.unwrap();
-    store.0.keep_for(None);
+    store.keep_for(None);
     let taken = Name::Claim(next as u64).below("prod/").unwrap();
     assert!(store.head(&taken).await.is_ok());
     store.delete(std::slice::from_ref(&taken)).await.remove(0).unwrap();
@@ -266,7 +266,7 @@ struct Heedless {
 type Heeds = fn(&When) -> bool;
 
 #[async_trait]
-impl Forward for Heedless {
+impl store::Forward for Heedless {
     fn inner(&self) -> &dyn Store {
         &self.inner
     }
@@ -286,7 +286,7 @@ async fn a_store_that_does_not_heed_conditions_is_refused() {
         (|when| !matches!(when, When::Unchanged(_)), false),
     ];
     for (heeds, is_taken) in all {
-        let store = Forwarding(Heedless { inner: Memory::new(), heeds });
+        let store = Heedless { inner: Memory::new(), heeds };
         let note = Key::parse("prod/cluster.json").unwrap();
         store.put(&note, "{}".into(), &Put::default()).await.unwrap();
         let fence = Fence::new(candidate("one", 1), Terms::lasting(LONG), Epoch(0));

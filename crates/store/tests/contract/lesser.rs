@@ -2,8 +2,7 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use store::{Abilities, Fault, Key, Put, Retention, Store, StoreError, Tag, Upload};
-use testkit::Forward;
+use store::{Abilities, Fault, Forward, Key, Put, Retention, Store, StoreError, Tag, Upload};
 
 use super::Opened;
 

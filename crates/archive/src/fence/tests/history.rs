@@ -12,7 +12,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use store::memory::Memory;
 use store::{Fault, Listing, Store, StoreError};
-use testkit::{Keeping, KeepingStore, ManualClock};
+use testkit::{KeepingStore, ManualClock};
 
 use super::*;
 use crate::fence::claims::{self, Claims, Standing};
@@ -109,7 +109,7 @@ impl World {
         let keeps = form.keeps(&mut random);
         Self {
             random,
-            store: Keeping::new(inner, clock.skewed(SignedDuration::ZERO)),
+            store: KeepingStore::new(inner, clock.skewed(SignedDuration::ZERO)),
             clock,
             pace: if keeps.is_some() { 20 } else { 1 },
             keeps,
@@ -152,7 +152,7 @@ impl World {
         if let Some((since, time)) = self.keeps
             && self.time - BEGINNING >= since
         {
-            self.store.0.keep_for(Some(time.try_into().unwrap()));
+            self.store.keep_for(Some(time.try_into().unwrap()));
         }
     }
 

@@ -1,13 +1,18 @@
-//! A store that does as the one behind it, but for what a test says otherwise.
+//! A store that does as the one behind it, but for what it says otherwise.
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fs::File;
 use std::ops::Range;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use store::{Abilities, Info, Key, Listing, Page, Part, Put, Retention, Store, StoreError, Tag, Upload};
+
+use crate::error::StoreError;
+use crate::key::Key;
+use crate::object::{Info, Listing, Page, Put, Retention, Tag};
+use crate::store::{Abilities, Part, Store, Upload};
 
 /// What is asked of a store: each request as [`Store`] has it, handed on to the store behind where nothing else is said.
 #[async_trait]
@@ -18,6 +23,16 @@ pub trait Forward: fmt::Debug + Send + Sync {
     /// [`Store::abilities`].
     fn abilities(&self) -> Abilities {
         self.inner().abilities()
+    }
+
+    /// [`Store::retains`].
+    fn retains(&self) -> Option<Duration> {
+        self.inner().retains()
+    }
+
+    /// [`Store::file`].
+    fn file(&self, key: &Key) -> Option<File> {
+        self.inner().file(key)
     }
 
     /// [`Store::put`].
@@ -91,78 +106,78 @@ pub trait Forward: fmt::Debug + Send + Sync {
     }
 }
 
-/// The store. It gives no object as a file: what is asked of it is asked of `T`.
-#[derive(Debug)]
-pub struct Forwarding<T>(pub T);
-
 #[async_trait]
-impl<T: Forward> Store for Forwarding<T> {
+impl<T: Forward> Store for T {
     fn place(&self) -> &str {
-        self.0.inner().place()
+        self.inner().place()
     }
 
     fn abilities(&self) -> Abilities {
-        self.0.abilities()
+        Forward::abilities(self)
+    }
+
+    fn file(&self, key: &Key) -> Option<File> {
+        Forward::file(self, key)
     }
 
     fn retains(&self) -> Option<Duration> {
-        self.0.inner().retains()
+        Forward::retains(self)
     }
 
     async fn put(&self, key: &Key, bytes: Bytes, put: &Put) -> Result<Tag, StoreError> {
-        self.0.put(key, bytes, put).await
+        Forward::put(self, key, bytes, put).await
     }
 
     async fn get(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StoreError> {
-        self.0.get(key, range).await
+        Forward::get(self, key, range).await
     }
 
     async fn head(&self, key: &Key) -> Result<Info, StoreError> {
-        self.0.head(key).await
+        Forward::head(self, key).await
     }
 
     async fn labels(&self, key: &Key) -> Result<BTreeMap<String, String>, StoreError> {
-        self.0.labels(key).await
+        Forward::labels(self, key).await
     }
 
     async fn retention(&self, key: &Key) -> Result<Option<Retention>, StoreError> {
-        self.0.retention(key).await
+        Forward::retention(self, key).await
     }
 
     async fn keeps_untold(&self) -> Result<bool, StoreError> {
-        self.0.keeps_untold().await
+        Forward::keeps_untold(self).await
     }
 
     async fn list(&self, listing: &Listing) -> Result<Page, StoreError> {
-        self.0.list(listing).await
+        Forward::list(self, listing).await
     }
 
     async fn delete(&self, keys: &[Key]) -> Vec<Result<(), StoreError>> {
-        self.0.delete(keys).await
+        Forward::delete(self, keys).await
     }
 
     async fn begin(&self, key: &Key, put: &Put) -> Result<Upload, StoreError> {
-        self.0.begin(key, put).await
+        Forward::begin(self, key, put).await
     }
 
     async fn put_part(&self, upload: &Upload, index: u32, bytes: Bytes) -> Result<Part, StoreError> {
-        self.0.put_part(upload, index, bytes).await
+        Forward::put_part(self, upload, index, bytes).await
     }
 
     async fn complete(&self, upload: &Upload, parts: &[Part], put: &Put) -> Result<Tag, StoreError> {
-        self.0.complete(upload, parts, put).await
+        Forward::complete(self, upload, parts, put).await
     }
 
     async fn abort(&self, upload: &Upload) -> Result<(), StoreError> {
-        self.0.abort(upload).await
+        Forward::abort(self, upload).await
     }
 
     async fn uploads(&self, prefix: &str) -> Result<Vec<Upload>, StoreError> {
-        self.0.uploads(prefix).await
+        Forward::uploads(self, prefix).await
     }
 
     async fn retain(&self, key: &Key, retention: Retention) -> Result<(), StoreError> {
-        self.0.retain(key, retention).await
+        Forward::retain(self, key, retention).await
     }
 }
 
@@ -170,10 +185,11 @@ impl<T: Forward> Store for Forwarding<T> {
 mod tests {
     use std::sync::Arc;
 
-    use store::Memory;
-
     use super::*;
-    use crate::{Faults, FaultyStore};
+    use crate::counting::Counting;
+    use crate::limits::Limited;
+    use crate::memory::Memory;
+    use crate::settings::Limits;
 
     const HELD: Retention = Retention { until: None, legal_hold: true };
 
@@ -211,10 +227,11 @@ mod tests {
 
     #[tokio::test]
     async fn what_nothing_is_said_of_is_answered_by_the_store_behind() {
-        let knowing: Arc<dyn Store> = Arc::new(Forwarding(Knowing(Memory::new())));
-        let silent: Arc<dyn Store> = Arc::new(Forwarding(Silent(Arc::clone(&knowing))));
-        let faultless: Arc<dyn Store> = Arc::new(FaultyStore::new(Arc::clone(&knowing), Faults::NONE, 1));
-        for store in [knowing, silent, faultless] {
+        let knowing: Arc<dyn Store> = Arc::new(Knowing(Memory::new()));
+        let silent: Arc<dyn Store> = Arc::new(Silent(Arc::clone(&knowing)));
+        let counting: Arc<dyn Store> = Arc::new(Counting::new(Arc::clone(&knowing)));
+        let limited: Arc<dyn Store> = Arc::new(Limited::new(Arc::clone(&knowing), Limits::default()));
+        for store in [knowing, silent, counting, limited] {
             let key = Key::parse("a").unwrap();
             store.put(&key, "x".into(), &Put::default()).await.unwrap();
             assert_eq!(store.get(&key, 0..1).await.unwrap(), "x", "{store:?}");
