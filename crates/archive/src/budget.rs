@@ -21,6 +21,8 @@ pub struct Budget {
     pub(crate) coming: Pieces,
     /// Objects that are checked at once.
     pub(crate) checked: usize,
+    /// Whether what was read of the ends of objects stays, for whoever looks for keys in them: 128 KiB of each that is open.
+    pub(crate) ends_stay: bool,
 }
 
 impl Budget {
@@ -33,6 +35,7 @@ impl Budget {
         going: Pieces { bytes: 5 << 20, at_once: 2 },
         coming: Pieces { bytes: 8 << 20, at_once: 8 },
         checked: 2,
+        ends_stay: true,
     };
 
     /// For what is done beside something else that it must not take memory from: one thread that does one thing after the other,
@@ -44,5 +47,6 @@ impl Budget {
         going: Pieces { bytes: 5 << 20, at_once: 0 },
         coming: Pieces { bytes: 2 << 20, at_once: 2 },
         checked: 1,
+        ends_stay: false,
     };
 }

@@ -62,6 +62,8 @@ pub(crate) struct Answer {
 /// What an answer other than an object is allowed to be long.
 pub(crate) const MAX_ANSWER_BYTES: u64 = 16 << 20;
 
+/// What is believed of the length of an answer before it comes.
+const BELIEVED_BYTES: u64 = 8 << 20;
 /// Servers may ask for no more. Longer ones are mistakes, or meant to keep us away for good, and break clocks.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(24 * 3600);
 
@@ -117,7 +119,9 @@ impl Http {
         let mut response = request.send().await.map_err(|error| self.fault(error))?;
 
         let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
-        let mut body = BytesMut::new();
+        // Growing would take as much again, and keep half of that.
+        let told = response.content_length().unwrap_or_default().min(limit).min(BELIEVED_BYTES);
+        let mut body = BytesMut::with_capacity(told as usize);
         while let Some(piece) = response.chunk().await.map_err(|error| self.fault(error))? {
             if (body.len() + piece.len()) as u64 > limit {
                 return Err(Fault::Nonsense(format!("it is longer than {limit} bytes")));

@@ -195,6 +195,7 @@ pub(super) fn open(archive: &Archive, entry: &Entry, scratch: &Path) -> Result<O
             let (bytes, far) = archive.bytes_of(entry);
             let object = Object::open(entry.key.as_str(), bytes, &*archive.keys).map_err(damaged)?;
             archive.runtime.block_on(archive.require_closed(&entry.key, object.header()))?;
+            let object = if archive.budget.ends_stay { object } else { object.without_ends() };
             Ok(Opened::Ours { object, far })
         }
         Form::Full(_) => {

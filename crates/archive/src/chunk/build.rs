@@ -86,6 +86,9 @@ const GROWTH: usize = 2;
 /// Bytes of columns above which new values pack no better, at the most; whoever reads two chunks at once has twice that.
 const LITERAL_BYTES: usize = 8 << 20;
 
+/// From this size on a column grows step by step.
+const STEP_BYTES: usize = 1 << 20;
+
 /// What a revision takes where it is written out.
 pub(super) const REVISION_BYTES: u64 = 18;
 
@@ -95,9 +98,9 @@ impl ChunkBuilder {
         self.values.len()
     }
 
-    /// Makes room for values of `bytes` in all.
+    /// Makes room for values of `bytes` in all, or for as many as a chunk has where edits do not pay.
     pub(crate) fn reserve(&mut self, bytes: usize) {
-        self.values.reserve(bytes);
+        self.values.reserve_exact(bytes.min(LITERAL_BYTES));
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -176,6 +179,7 @@ impl ChunkBuilder {
 
     fn odd(&mut self, record: &[u8]) -> u8 {
         put_number(&mut self.sizes, record.len() as u64);
+        make_room(&mut self.values, record.len());
         self.values.extend_from_slice(record);
         match KeyValue::parse_key(record) {
             Ok(key) => {
@@ -256,6 +260,7 @@ impl ChunkBuilder {
                 },
             };
             if let Some((form, shape)) = form.and_then(|form| Some((form, self.shape_list.get(form as usize)?))) {
+                make_room(&mut self.comes, shape.comes());
                 put_number(&mut self.forms, if state.shape == Some(form) { 0 } else { u64::from(form) + 1 });
                 shape.take(value, &mut self.comes);
                 state.shape = Some(form);
@@ -271,6 +276,7 @@ impl ChunkBuilder {
         }
         put_number(&mut self.sizes, value.len() as u64);
         state.value = Value::Literal(self.values.len(), value.len());
+        make_room(&mut self.values, value.len());
         self.values.extend_from_slice(value);
         LITERAL
     }
@@ -311,6 +317,14 @@ impl ChunkBuilder {
     }
 }
 
+/// Makes room in `column` for `len` more bytes. Doubling what is large would need three times of it for a moment, and half of
+/// that for good.
+fn make_room(column: &mut Vec<u8>, len: usize) {
+    if column.capacity() - column.len() < len && column.len() >= STEP_BYTES {
+        column.reserve_exact(len.max(STEP_BYTES));
+    }
+}
+
 /// How a value is told by the one before.
 enum Edit {
     /// With the form of the key's last edit.
@@ -339,5 +353,37 @@ fn edit(old: &[u8], new: &[u8], before: Option<&Shape>) -> Option<Edit> {
 fn put_planes(planes: &mut [Vec<u8>; 3], number: u32) {
     for (plane, byte) in planes.iter_mut().zip(number.to_le_bytes()) {
         plane.push(byte);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_takes_no_more_memory_than_a_step_beside_what_is_in_it() {
+        for told_bytes in [0, 5 << 20, 1 << 30] {
+            let mut builder = ChunkBuilder::default();
+            builder.reserve(told_bytes);
+            let mut main = 0;
+            while builder.has_room(1024, 16 << 20) {
+                main += 1;
+                let (key, value) = (format!("key {main}"), main.to_string().repeat(100));
+                let put = KeyValue {
+                    key: key.as_bytes(),
+                    value: value.as_bytes(),
+                    create_revision: Revision(main),
+                    mod_revision: Revision(main),
+                    version: 1,
+                    ..KeyValue::default()
+                };
+                let mut record = Vec::new();
+                put.encode(&mut record);
+                builder.push(RevKey { main: Revision(main), sub: 0, tombstone: false }, &record);
+            }
+            let room = builder.values.capacity();
+            assert!(builder.values.len() > LITERAL_BYTES / 2, "{} bytes", builder.values.len());
+            assert!(room <= LITERAL_BYTES + STEP_BYTES, "{room} bytes where {told_bytes} were told");
+        }
     }
 }

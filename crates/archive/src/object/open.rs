@@ -137,6 +137,19 @@ impl Object {
         Ok(Self { inner: Arc::new(inner) })
     }
 
+    /// The same for somebody who reads all of it and has many open: nothing is kept of its ends once what stands there is
+    /// understood. Of a small one all was read, and is.
+    pub(crate) fn without_ends(mut self) -> Self {
+        // What is wrong with these is told to whoever asks for them.
+        let _ = (self.closing().is_ok(), self.tables().is_ok());
+        if let Some(inner) = Arc::get_mut(&mut self.inner)
+            && inner.bytes.size_bytes() > 2 * END_BYTES
+        {
+            inner.body.forget_what_was_read();
+        }
+        self
+    }
+
     /// What errors call it.
     pub fn place(&self) -> &str {
         &self.inner.place

@@ -414,6 +414,26 @@ fn a_small_object_takes_one_request() {
 }
 
 #[test]
+fn of_a_large_object_nothing_is_kept_for_somebody_who_reads_all_of_it() {
+    let records: Vec<Pair> = history(&mut StdRng::seed_from_u64(15), 2, 10_000, 100);
+    let bytes = counted(written(Kind::Full, &records, WriteSettings::full(), None).0);
+    let object = || Object::open("test", Arc::clone(&bytes) as Arc<dyn ReadAt>, &NoKeys).unwrap();
+    let holding = |object: &Object| {
+        bytes.requests.store(0, Ordering::Relaxed);
+        object.closing().unwrap();
+        object.tables().unwrap();
+        let told = bytes.requests.swap(0, Ordering::Relaxed);
+        object.key_block(0).unwrap().unwrap();
+        (told, bytes.requests.load(Ordering::Relaxed))
+    };
+    let chunks = |object: &Object| records_of(object.chunks(), Direction::Forwards).unwrap();
+    let (kept, forgotten) = (object(), object().without_ends());
+    assert_eq!(chunks(&forgotten), chunks(&kept));
+    // What both tell of the cluster is known; for its keys, only the one that may be asked for many has to ask nobody.
+    assert_eq!((holding(&kept), holding(&forgotten)), ((0, 0), (0, 1)));
+}
+
+#[test]
 fn one_key_of_a_large_full_takes_five_requests() {
     let records: Vec<Pair> = history(&mut StdRng::seed_from_u64(14), 2, 100_000, usize::MAX >> 8);
     let settings = WriteSettings { chunk_bytes: 64 << 10, gather_bytes: 1 << 20, ..WriteSettings::full() };
