@@ -47,9 +47,12 @@ test:
 	$(CARGO_TARGET_DIR)/debug/xtask servers
 	cargo test --workspace --locked $(features) --no-fail-fast $(watched)
 
+# Built first, as what runs them is one of them.
+test-fast: fast := --workspace --locked $(features) --lib --bins $(addprefix --test ,$(fast_tests)) --no-run
 test-fast: export SIMULATION_SEEDS ?= 60
 test-fast:
-	cargo test --workspace --locked $(features) $(watched) --lib --bins $(addprefix --test ,$(fast_tests)) -- --skip huge::
+	cargo test $(fast)
+	cargo test $(fast) --quiet --message-format json | $(CARGO_TARGET_DIR)/debug/xtask together --skip huge::
 
 # Every target in turn, or the one that TARGET names. A gibibyte or ten seconds are more than any input may take. What was found,
 # and the inputs that go new ways, are kept for the next time.

@@ -11,6 +11,7 @@ mod python;
 mod rust;
 mod servers;
 mod soak;
+mod together;
 
 use std::error::Error;
 use std::path::Path;
@@ -44,6 +45,8 @@ usage: cargo xtask COMMAND
   soak [PART]
             run the tests that draw from seeds for hours: following, archive, points, rounds or partition, or all;
             SIMULATION_SEEDS, POINTS and ROUNDS say how many
+  together [ARGUMENT...]
+            run the tests that cargo says on standard input that it has built, several programs at a time
   help      this text
 
 The cache is $REFLOAT_CACHE, or else ~/.cache/refloat.";
@@ -81,6 +84,7 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
         ["servers", wanted] => servers::install(|name, version| format!("{name}-{version}") == *wanted)?,
         ["soak"] => soak::run(None)?,
         ["soak", part] => soak::run(Some(part))?,
+        ["together", arguments @ ..] => together::run(arguments)?,
         ["golden"] => golden::make()?,
         ["help" | "--help" | "-h"] => say(HELP),
         _ => {
