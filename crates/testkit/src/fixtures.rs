@@ -176,7 +176,7 @@ fn unpack(archive: &Path, folder: &Path) {
 }
 
 fn write_sparse(source: &mut impl Read, place: &Path) {
-    const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+    static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
     let mut file = File::create_new(place).unwrap();
     let mut length = 0;
     let mut block = Vec::new();

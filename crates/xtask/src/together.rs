@@ -64,7 +64,8 @@ impl Program {
     /// Where and how cargo would run it.
     fn run(&self, arguments: &[&str]) -> io::Result<ExitStatus> {
         let mut command = Command::new(&self.executable);
-        let told = command.args(arguments).current_dir(&self.package).env("CARGO_MANIFEST_DIR", &self.package).output()?;
+        let told =
+            command.args(arguments).current_dir(&self.package).env("CARGO_MANIFEST_DIR", &self.package).output()?;
         let lines = [told.stdout, told.stderr].map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned());
         say(&format!("{}\n{}\n", self.executable.display(), lines.join("\n")));
         Ok(told.status)
