@@ -104,7 +104,7 @@ impl Archive {
         };
         basis.ground.retained = self.remembered.retained(now);
         let retention = self.settle(policy, &mut basis, now)?;
-        self.remembered.note_retained(&basis.ground.retained, now);
+        self.remembered.note_retained(&basis.ground.retained);
         let uploads = self.left_uploads(policy, now)?;
         let may_be_refused =
             retention.deletions().next().is_some() && self.runtime.block_on(self.store.keeps_untold())?;

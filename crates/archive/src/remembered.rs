@@ -52,18 +52,16 @@ impl Remembered {
         self.headers().retain(|key, _| there.contains(key));
     }
 
-    /// What keeps objects until some time after `now`.
+    /// What keeps objects until some time after `now`. What has no time may end at any moment, and is asked for anew.
     pub(crate) fn retained(&self, now: Timestamp) -> BTreeMap<Key, Retention> {
         let retained = self.retained.lock().unwrap_or_else(PoisonError::into_inner);
         let lasts = retained.iter().filter(|(_, retention)| retention.until > Some(now));
         lasts.map(|(key, retention)| (key.clone(), *retention)).collect()
     }
 
-    /// Notes what keeps objects, in place of what was noted. What has no time may end at any moment, and is asked for anew.
-    pub(crate) fn note_retained(&self, retained: &BTreeMap<Key, Retention>, now: Timestamp) {
-        let lasts = retained.iter().filter(|(_, retention)| retention.until > Some(now));
-        let lasts = lasts.map(|(key, retention)| (key.clone(), *retention)).collect();
-        *self.retained.lock().unwrap_or_else(PoisonError::into_inner) = lasts;
+    /// Notes what keeps objects, in place of what was noted.
+    pub(crate) fn note_retained(&self, retained: &BTreeMap<Key, Retention>) {
+        retained.clone_into(&mut self.retained.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     fn headers(&self) -> MutexGuard<'_, HashMap<Key, Seen>> {

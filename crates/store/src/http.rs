@@ -64,6 +64,7 @@ pub(crate) const MAX_ANSWER_BYTES: u64 = 16 << 20;
 
 /// What is believed of the length of an answer before it comes.
 const BELIEVED_BYTES: u64 = 8 << 20;
+
 /// Servers may ask for no more. Longer ones are mistakes, or meant to keep us away for good, and break clocks.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(24 * 3600);
 
