@@ -153,16 +153,13 @@ impl Follower {
                 begun = self.begin(epoch, foreign) => begun,
                 () = stop.told() => return,
             };
-            let has_begun = begun.is_ok();
-            if has_begun {
-                self.home.forget_what_was_read();
-            }
-            let end = match begun {
-                Ok(session) => {
-                    foreign = self.foreign;
-                    session.run(&self, &mut orders, &mut stop).await
+            let (end, has_begun) = match begun {
+                Ok(mut session) => {
+                    self.home.forget_what_was_read();
+                    let end = session.run(&self, &mut orders, &mut stop).await;
+                    (end, session.is_founded())
                 }
-                Err(error) => End::Failed(error),
+                Err(error) => (End::Failed(error), false),
             };
             // One who stood by while the quorum was lost has the right now, and can follow nobody either.
             let is_in_vain = |error: &SessionError| !has_begun && error.waits_for() == Doing::WaitingForEtcd;
@@ -171,7 +168,7 @@ impl Follower {
                 self.wanted.send_replace(false);
             }
             if has_begun {
-                pause = PAUSE;
+                (foreign, pause) = (self.foreign, PAUSE);
             }
             match end {
                 End::Stopped => return,

@@ -1,5 +1,6 @@
 //! Taking sealed deltas from the spool to the store, in order, each read back before it counts.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use archive::error::in_one_line;
@@ -11,6 +12,7 @@ use store::Key;
 use tokio::sync::watch;
 use tracing::Instrument;
 
+use crate::follow::base::Base;
 use crate::follow::spool::{Sealed, Spool};
 use crate::home::Home;
 use crate::metrics::{Metrics, SnapshotKind};
@@ -44,6 +46,8 @@ pub enum Undelivered {
 /// What is told of the way to the store.
 #[derive(Debug, Clone, Default)]
 pub struct Delivered {
+    /// The full that the lineage began with, if it began in this session.
+    pub base: Option<Arc<Base>>,
     /// The last that the store has, read back, while the right to write was ours.
     pub last: Option<Header>,
     /// Why the next one is not there yet, if the store does not take it.
@@ -115,7 +119,7 @@ pub async fn deliver(
             return error.into();
         }
         pause = PAUSE;
-        told.send_modify(|told| *told = Delivered { last: Some(next.header), waiting: None });
+        told.send_modify(|told| (told.last, told.waiting) = (Some(next.header), None));
     }
 }
 

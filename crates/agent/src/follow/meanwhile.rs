@@ -103,7 +103,7 @@ impl Follower {
 }
 
 /// Waits until somebody has the right to write by an epoch above `epoch`.
-async fn another_writes(right: &watch::Receiver<Right>, epoch: Epoch) {
+pub(super) async fn another_writes(right: &watch::Receiver<Right>, epoch: Epoch) {
     let theirs = |right: &Right| matches!(right, Right::Theirs { epoch: other, .. } if *other > epoch);
     if right.clone().wait_for(theirs).await.is_err() {
         std::future::pending::<()>().await;

@@ -278,6 +278,15 @@ impl Progress {
         self.told.send_if_modified(|told| told.trouble.take().is_some());
     }
 
+    /// The store has everything up to `mark`, if it has not more already.
+    pub(crate) fn sealed_up_to(&self, mark: Mark) {
+        self.tell(|told| {
+            if told.sealed.is_none_or(|before| before.revision <= mark.revision) {
+                told.sealed = Some(mark);
+            }
+        });
+    }
+
     /// Tells something.
     pub(crate) fn tell(&self, change: impl FnOnce(&mut Standing)) {
         self.told.send_modify(change);

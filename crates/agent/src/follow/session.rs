@@ -1,6 +1,7 @@
 //! From the right to write to its loss: stand where the archive ends, watch, seal, deliver.
 
 pub(crate) mod anchors;
+mod founding;
 mod left_over;
 mod listen;
 mod recall;
@@ -22,7 +23,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use crate::follow::base::{BaseError, BasePlan};
+use crate::follow::base::{Base, BaseError, BasePlan};
 use crate::follow::choose::{Nobody, called, choose};
 use crate::follow::closing_facts::ClosingFacts;
 use crate::follow::deliver::{Delivered, Undelivered, deliver};
@@ -35,6 +36,7 @@ use crate::follow::segment::Segment;
 use crate::follow::{Follower, LONGEST_FULL_PAUSE, LONGEST_PAUSE};
 use crate::home::Home;
 use crate::stop::Stop;
+use founding::Founding;
 
 /// How a session ended.
 #[derive(Debug)]
@@ -145,6 +147,8 @@ pub struct Session {
     last: Vec<TailRecord>,
     told: ClosingFacts,
     avoided: Option<u64>,
+    /// The lineage that it begins, as long as that has no full.
+    founding: Option<Founding>,
     /// Since when nobody has told anything.
     silent_since: Option<Instant>,
 }
@@ -163,17 +167,17 @@ impl Session {
         let mut tip = looking.with(|archive, home| archive.tip(&home.scratch)).await?;
         if let Some(end) = &tip {
             forget_what_is_over(follower, end);
-            let left = left_over::sort_out(follower, end).await?;
-            if left.is_next && !left.is_of_earlier {
-                let sealed = Mark { revision: end.revision, seen: end.seen };
-                if let Some(session) = Self::go_on_after_spool(follower, epoch, sealed).await {
-                    return Ok(session);
-                }
+        }
+        let left = left_over::sort_out(follower, tip.as_ref()).await?;
+        if let Some(end) = tip.as_ref().filter(|_| left.is_next && !left.is_of_earlier) {
+            let sealed = Mark { revision: end.revision, seen: end.seen };
+            if let Some(session) = Self::go_on_after_spool(follower, epoch, sealed).await {
+                return Ok(session);
             }
-            if left.is_next || left.is_of_earlier {
-                left_over::deliver_all(follower, epoch).await?;
-                tip = looking.with(|archive, home| archive.tip(&home.scratch)).await?;
-            }
+        }
+        if left.is_next || left.is_of_earlier {
+            left_over::deliver_all(follower, epoch).await?;
+            tip = looking.with(|archive, home| archive.tip(&home.scratch)).await?;
         }
         let sight = follower.look().await?;
         let member = choose(&sight, None, None)?;
@@ -190,15 +194,12 @@ impl Session {
         follower.spool.forget_last();
         tracing::info!(%lineage, why = note.why, "a chain begins with a full from etcd");
         progress.does(Doing::TakingFull);
-        let mut plan = BasePlan { member, etcd_cluster: sight.cluster, lineage, epoch };
-        let whom = progress.askable();
-        let base = progress.full_taken(plan.begin(&note, &whom, &**live, home)).await?;
-        plan.member = base.member;
-        progress.tell(|told| told.sealed = Some(Mark { revision: base.revision, seen: now }));
-        let mut told = ClosingFacts::by(&base.closing);
-        told.see_full(base.auth);
-        let last = (base.revision, base.changes);
-        Ok(Self::stand(follower, plan, last, None, told, &sight))
+        // What comes is captured from here on, and the full is of this revision or a later one: etcd does not wait with
+        // compacting until it is there.
+        let reached = live.current(member).await?;
+        let plan = BasePlan { member, etcd_cluster: sight.cluster, lineage, epoch };
+        let standing = Self::stand(follower, plan, (reached, Vec::new()), None, ClosingFacts::default(), &sight);
+        Ok(Self { founding: Some(Founding::of(note)), ..standing })
     }
 
     /// Goes on after what waits in the spool, if the cluster has the same history there. Nothing if that does not show.
@@ -265,19 +266,27 @@ impl Session {
             last,
             told,
             avoided: None,
+            founding: None,
             silent_since: None,
         }
     }
 
     /// Follows until something ends it. What was sealed by then is delivered, if the store takes it in time.
-    pub async fn run(mut self, follower: &Follower, orders: &mut mpsc::Receiver<Order>, stop: &mut Stop) -> End {
+    pub async fn run(&mut self, follower: &Follower, orders: &mut mpsc::Receiver<Order>, stop: &mut Stop) -> End {
         let (told, delivered) = watch::channel(Delivered::default());
-        let metrics = &*follower.progress.metrics;
-        let delivering =
-            deliver(&follower.home, &follower.spool, self.plan.epoch, follower.right.clone(), &told, metrics);
+        let (taking, epoch) = (self.taking(), self.plan.epoch);
+        let delivering = async {
+            if let Some(taking) = taking
+                && let Err(end) = taking.found(follower, &told).await
+            {
+                return end;
+            }
+            let (right, metrics) = (follower.right.clone(), &*follower.progress.metrics);
+            undelivered_end(follower, deliver(&follower.home, &follower.spool, epoch, right, &told, metrics).await)
+        };
         let mut delivering = std::pin::pin!(delivering);
         let end = tokio::select! {
-            undelivered = &mut delivering => return undelivered_end(follower, undelivered),
+            end = &mut delivering => return end,
             end = self.watch(follower, orders, stop, delivered) => end,
         };
         let mut fill = follower.spool.fill();
@@ -289,7 +298,7 @@ impl Session {
         }
         let last = told.borrow().last.clone();
         if let Some(last) = last {
-            follower.progress.tell(|told| told.sealed = Some(Mark { revision: last.to, seen: last.seen.1 }));
+            follower.progress.sealed_up_to(Mark { revision: last.to, seen: last.seen.1 });
         }
         end
     }

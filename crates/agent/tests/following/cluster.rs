@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use crate::told::Mishaps;
 pub(crate) use members::Scripted;
 
-/// How often a watch does what, of a thousand answers.
+/// How often a watch or a snapshot does what, of a thousand answers.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Whims {
     pub(crate) drops: u32,
@@ -27,6 +27,7 @@ pub(crate) struct Whims {
     pub(crate) repeats: u32,
     pub(crate) stalls: u32,
     pub(crate) mutes: u32,
+    pub(crate) slow_snapshots: u32,
 }
 
 pub(crate) struct Cluster {

@@ -9,6 +9,7 @@ use std::thread;
 use rand::Rng;
 use tokio::time::Instant;
 
+use crate::cluster::Whims;
 use crate::time::in_its_own_time;
 use crate::told::Told;
 use crate::world::World;
@@ -20,6 +21,9 @@ async fn history(seed: u64) -> Told {
     let world = World::new(seed);
     let mut world = if seed % 3 == 1 { world.encrypted() } else { world };
     world.cluster.write(1);
+    if seed % 4 == 0 {
+        world.cluster.whims(Whims { slow_snapshots: 1000, ..Whims::default() });
+    }
     world.start(0).await;
     for _ in 0..world.random.random_range(20..70) {
         world.turn().await;
@@ -55,7 +59,7 @@ fn histories(next: &AtomicU64, end: u64) -> Told {
 #[test]
 fn whatever_happens_the_archive_ends_where_the_cluster_is_and_tells_no_lies() {
     let only = env::var("SIMULATION_SEED").ok().map(|seed| seed.parse::<u64>().unwrap());
-    let seeds = env::var("SIMULATION_SEEDS").map_or(SEEDS, |seeds| seeds.parse().unwrap());
+    let seeds = env::var("SIMULATION_SEEDS").map_or_else(|_| testkit::cases(SEEDS), |seeds| seeds.parse().unwrap());
     let seeds = only.map_or(0..seeds, |seed| seed..seed + 1);
     let next = AtomicU64::new(seeds.start);
     let at_once = thread::available_parallelism().map_or(1, NonZero::get);

@@ -34,6 +34,7 @@ pub(crate) struct Mishaps {
     pub(crate) repeats: u64,
     pub(crate) stalls: u64,
     pub(crate) mutes: u64,
+    pub(crate) slow_snapshots: u64,
 }
 
 impl Told {
@@ -76,7 +77,18 @@ impl Told {
 
 impl Mishaps {
     fn add(&mut self, other: &Self) {
-        let Self { went_away, compactions, restores, changes_of_users, drops, losses, repeats, stalls, mutes } = other;
+        let Self {
+            went_away,
+            compactions,
+            restores,
+            changes_of_users,
+            drops,
+            losses,
+            repeats,
+            stalls,
+            mutes,
+            slow_snapshots,
+        } = other;
         let pairs = [
             (&mut self.went_away, went_away),
             (&mut self.compactions, compactions),
@@ -87,6 +99,7 @@ impl Mishaps {
             (&mut self.repeats, repeats),
             (&mut self.stalls, stalls),
             (&mut self.mutes, mutes),
+            (&mut self.slow_snapshots, slow_snapshots),
         ];
         for (all, one) in pairs {
             *all += one;

@@ -38,8 +38,8 @@ impl World {
             82..83 => self.go_back(),
             83..86 => self.cluster.whims(match self.random.random_range(0..3) {
                 0 => Whims::default(),
-                1 => Whims { drops: 30, loses: 20, repeats: 10, stalls: 100, mutes: 20 },
-                _ => Whims { drops: 200, ..Whims::default() },
+                1 => Whims { drops: 30, loses: 20, repeats: 10, stalls: 100, mutes: 20, slow_snapshots: 300 },
+                _ => Whims { drops: 200, slow_snapshots: 1000, ..Whims::default() },
             }),
             _ => sleep(Duration::from_millis(self.random.random_range(1000..20_000))).await,
         }

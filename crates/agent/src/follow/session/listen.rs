@@ -64,9 +64,10 @@ impl Session {
         self.told.see(&sight);
         let watching = follower.live.watch(member, self.line.reached().next()).await?;
         self.require_same_history(follower).await?;
+        self.hears();
         let name = sight.members.iter().find(|one| one.id == member).map(called);
         follower.progress.tell(|told| told.member = name);
-        follower.progress.does(Doing::Following);
+        follower.progress.does(if self.is_founded() { Doing::Following } else { Doing::TakingFull });
         if delivered.borrow().waiting.is_none() {
             follower.progress.clear();
         }
@@ -190,6 +191,7 @@ impl Session {
             let mark = Mark { revision: self.line.reached(), seen: now };
             follower.progress.tell(|told| told.seen = Some(mark));
         }
+        self.found(follower, beside).await?;
         if self.segment.is_empty() {
             return Ok(());
         }
@@ -262,6 +264,9 @@ impl Session {
     }
 
     fn why_full_is_lacking(&self, follower: &Follower) -> Option<String> {
+        if !self.is_founded() {
+            return None;
+        }
         let users = || "no full has the users and roles that there are now".to_owned();
         self.told.lacks_full().then(users).or_else(|| follower.mending.wants_full(&self.plan.lineage))
     }
@@ -314,11 +319,15 @@ impl Session {
     }
 
     async fn tell_delivered<'a>(
-        &self,
+        &mut self,
         delivered: &Delivered,
         follower: &'a Follower,
         beside: &mut Beside<'a>,
     ) -> Result<(), SessionError> {
+        if let Some(base) = &delivered.base {
+            self.see_base(base);
+            self.found(follower, beside).await?;
+        }
         beside.store_takes = delivered.waiting.is_none();
         self.begin_full_if_lacking(follower, beside);
         match &delivered.waiting {
@@ -326,10 +335,20 @@ impl Session {
             None => follower.progress.clear(),
         }
         if let Some(last) = &delivered.last {
-            follower.progress.tell(|told| told.sealed = Some(Mark { revision: last.to, seen: last.seen.1 }));
+            follower.progress.sealed_up_to(Mark { revision: last.to, seen: last.seen.1 });
             self.answer_up_to(last.to, follower, beside).await?;
         }
         Ok(())
+    }
+
+    /// Founds the lineage, if that can be done by now.
+    async fn found(&mut self, follower: &Follower, beside: &mut Beside<'_>) -> Result<(), SessionError> {
+        let Some(mark) = self.found_if_reached(&*follower.live).await? else { return Ok(()) };
+        follower.progress.tell(|told| told.sealed = Some(mark));
+        follower.progress.does(Doing::Following);
+        // What members have at what is sealed next is what it is compared with.
+        beside.anchor_at = follower.rhythm.anchor_every.map(|_| Instant::now());
+        self.answer_up_to(mark.revision, follower, beside).await
     }
 
     fn take_answers(&mut self, (full, answers): (Option<MergedFull>, Answers), follower: &Follower) {

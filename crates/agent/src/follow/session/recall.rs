@@ -26,7 +26,7 @@ impl Session {
         // What is asked for is answered by whoever waits for the right to write.
         let (_nobody, mut orders) = mpsc::channel(1);
         let waiting = Some("the right to write is waited for".to_owned());
-        let (_told, delivered) = watch::channel(Delivered { last: None, waiting });
+        let (_told, delivered) = watch::channel(Delivered { waiting, ..Delivered::default() });
         self.watch(follower, &mut orders, &mut stop, delivered).await
     }
 }

@@ -22,6 +22,8 @@ use crate::scratch::scratch;
 const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 /// How long one stalls.
 const STALL: Duration = Duration::from_secs(6);
+/// How long a snapshot is on its way that is slow: the revision that it is of was left long ago.
+const SLOW: Duration = Duration::from_secs(40);
 
 fn refused() -> Trouble {
     let remedy = "give the user the role root".into();
@@ -112,8 +114,13 @@ impl Live for Scripted {
             }
             bytes
         });
-        let pieces: Vec<_> =
-            bytes.await.unwrap().chunks(10_000).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
+        let bytes = bytes.await.unwrap();
+        let slow = self.0.lock().whims.slow_snapshots;
+        if self.0.befalls(slow, |mishaps| &mut mishaps.slow_snapshots) {
+            sleep(SLOW).await;
+            self.0.require_there()?;
+        }
+        let pieces: Vec<_> = bytes.chunks(10_000).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
         Ok(stream::iter(pieces).boxed())
     }
 
