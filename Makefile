@@ -49,7 +49,7 @@ test:
 
 # Built first, as what runs them is one of them.
 test-fast: fast := --workspace --locked $(features) --lib --bins $(addprefix --test ,$(fast_tests)) --no-run
-test-fast: export SIMULATION_SEEDS ?= 60
+test-fast: export CASES_PERCENT ?= 5
 test-fast:
 	cargo test $(fast)
 	cargo test $(fast) --quiet --message-format json | $(CARGO_TARGET_DIR)/debug/xtask together --skip huge::

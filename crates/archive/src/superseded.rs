@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn without_what_is_superseded_everything_that_is_there_is_proven_as_before() {
         let (mut all, mut left) = (0, 0);
-        for seed in 0..2000 {
+        for seed in 0..testkit::cases(2000) {
             let mut random = StdRng::seed_from_u64(seed);
             let count = random.random_range(1..30);
             let proofs: Vec<Proof> = (0..count).map(|at| proof(&mut random, 10 + at)).collect();

@@ -24,7 +24,7 @@ const ROUNDS: u64 = 30_000;
 fn files_changed_at_random_are_survived() {
     let first = env::var("FUZZ_SEED").map_or(0x5eed, |seed| seed.parse().unwrap());
     let corpus = corpus();
-    for seed in first..first + ROUNDS {
+    for seed in first..first + testkit::cases(ROUNDS) {
         let _told = TellSeed(seed);
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         let mut bytes = corpus[random.below(corpus.len())].clone();

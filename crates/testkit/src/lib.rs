@@ -19,6 +19,7 @@
 //! | [`power_cut`] | what a process writes, and what of that would be lost if the power failed |
 //! | [`small_disk`] | a disk that has little room |
 //! | [`golden`] | database files of every version, and the truth beside them |
+//! | [`cases`] | how many random cases are tried |
 //! | [`counts`] | what tests counted, kept for whoever runs all of them |
 //! | [`outcomes`] | what comes of many cases, held against a file |
 //! | [`browser`] | a real Chromium, driven by a script |
@@ -31,6 +32,7 @@
 
 pub mod browser;
 pub mod cache;
+pub mod cases;
 pub mod certificates;
 pub mod checkout;
 pub mod client;
@@ -53,6 +55,7 @@ pub mod small_disk;
 pub mod stores;
 pub mod waiting;
 
+pub use cases::cases;
 pub use certificates::{Authority, Certified};
 pub use client::{Client, ClientError, Compare, Op, Txn};
 pub use cluster::{Cluster, ClusterPlan};

@@ -47,7 +47,7 @@ pub(crate) fn change_at_random(targets: &[Target]) {
     eprintln!("FUZZ_SEED was each of {firsts:?}");
     for &(target, exercise, rounds) in targets {
         let files: Vec<Vec<u8>> = within(&corpus().join(target)).iter().map(|file| fs::read(file).unwrap()).collect();
-        let share = rounds / firsts.len() as u64;
+        let share = testkit::cases(rounds).div_ceil(firsts.len() as u64);
         for seed in firsts.iter().flat_map(|&first| first..first + share) {
             let _told = Tell(format!("{target}: again with FUZZ_SEED={seed}"));
             let mut random = StdRng::seed_from_u64(seed);

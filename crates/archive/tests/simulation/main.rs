@@ -216,7 +216,7 @@ fn whatever_happens_what_was_sealed_is_restored_as_the_cluster_had_it() {
     let driver = std::thread::spawn(move || runtime.block_on(stopped));
 
     let only: Option<u64> = env::var("SIMULATION_SEED").ok().map(|seed| seed.parse().unwrap());
-    let seeds = env::var("SIMULATION_SEEDS").map_or(SEEDS, |seeds| seeds.parse().unwrap());
+    let seeds = env::var("SIMULATION_SEEDS").map_or_else(|_| testkit::cases(SEEDS), |seeds| seeds.parse().unwrap());
     let scratch = tempfile::tempdir().unwrap();
     let mut all = Told::default();
     for seed in only.map_or(0..seeds, |seed| seed..seed + 1) {

@@ -17,7 +17,7 @@ use crate::entry::exercise;
 /// Runs `exercise` on `rounds` changes of `seeds`.
 fn survives(seeds: &[Vec<u8>], rounds: u64, exercise: impl Fn(Vec<u8>)) {
     let first = env::var("FUZZ_SEED").map_or(0x5eed, |seed| seed.parse().unwrap());
-    for seed in first..first + rounds {
+    for seed in first..first + testkit::cases(rounds) {
         let _told = TellSeed(seed);
         let mut random = Random(seed);
         let mut bytes = seeds[random.below(seeds.len())].clone();
