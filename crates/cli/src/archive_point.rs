@@ -21,6 +21,7 @@ use tokio::runtime::Runtime;
 
 use crate::failure::Failure;
 use crate::failure::archive::{Asked, archive_failure};
+use crate::failure::build::unopened;
 use crate::opened::Opened;
 use crate::output::progress::Reading;
 use crate::runtime::runtime;
@@ -106,9 +107,7 @@ pub(crate) fn url(src: &Location) -> Result<String, Failure> {
         Location::Remote(url) => return Ok(url.clone()),
         Location::Path(path) => path,
     };
-    let found = path.metadata().map_err(|error| {
-        Failure::because(etcd_data::error::kind_of(&error), format!("cannot open {}", path.display()), &error)
-    })?;
+    let found = path.metadata().map_err(|error| unopened(path, &error))?;
     if !found.is_dir() {
         return Err(Failure::new(Kind::Usage, format!("{} is a file, and no archive", path.display()))
             .hint("an archive is a folder, or a place in a store: give that"));

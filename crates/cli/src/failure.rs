@@ -1,10 +1,11 @@
 //! A command that could not do what it was asked: message, causes, hint, and a kind that gives the exit code.
-//! The modules below say it of an archive, of what is built, of a drill, and of following.
+//! The modules below say it of an archive, of what is built, of a drill, of following, and of arguments.
 
 pub mod archive;
 pub mod build;
 pub mod drill;
 pub mod session;
+pub(crate) mod usage;
 
 use std::error::Error;
 use std::io;

@@ -95,6 +95,7 @@ fn run() -> ExitCode {
                 return end(&mut ui, failure);
             }
             // Help and versions count as told, too, and succeed.
+            let told = failure::usage::advised(told);
             let _ = told.print();
             return if told.use_stderr() { exit::code_of(etcd_data::Kind::Usage).into() } else { ExitCode::SUCCESS };
         }

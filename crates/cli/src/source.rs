@@ -14,7 +14,6 @@ use archive::object::Wanted;
 use bolt_file::{BoltFile, Fault, SharedFile, Storage};
 use etcd_data::container::{Container, ExpandError};
 use etcd_data::data_dir::{Ahead, DataDir, LogPlace};
-use etcd_data::error::kind_of;
 use etcd_data::replay::ReplayError;
 use etcd_data::source::OpenError;
 use etcd_data::view::ViewError;
@@ -25,7 +24,7 @@ use crate::archive_point;
 use crate::args::archive::{ArchiveArgs, LayoutArg};
 use crate::args::heeded::{require_heeded, require_nothing_of_archives, what_is_heeded};
 use crate::failure::Failure;
-use crate::failure::build::read_hint;
+use crate::failure::build::{read_hint, unopened};
 use crate::opened::Opened;
 use crate::output::progress::Reading;
 use crate::output::quoted::Quoted;
@@ -137,8 +136,7 @@ impl SourceArgs {
     pub fn open_pages(&self) -> Result<BoltFile, Failure> {
         let path = self.src.path()?;
         let file = if path.is_dir() { DataDir::database_path(path) } else { path.into() };
-        let unreadable =
-            |error: io::Error| Failure::because(kind_of(&error), format!("cannot open {}", file.display()), &error);
+        let unreadable = |error: io::Error| unopened(&file, &error);
         let opened = File::open(&file).and_then(SharedFile::new).map_err(unreadable)?;
         let container = Container::detect(opened.file()).map_err(unreadable)?;
         let expanded = container.expand(opened.file(), self.scratch_or(&std::env::temp_dir())?);
@@ -246,9 +244,7 @@ fn refusal(path: &Path, error: &OpenError) -> Failure {
     let shown = path.display();
     let kind = error.kind();
     match error {
-        OpenError::Io { source, .. } => {
-            Failure::because(kind, format!("cannot open {shown}"), source).hint(read_hint(kind))
-        }
+        OpenError::Io { source, .. } => unopened(path, source),
         OpenError::NoDataDir { .. } => {
             Failure::new(kind, format!("{shown} is a folder, but no data directory: it has no member/snap/db"))
                 .hint("give the folder that etcd has as --data-dir, one snapshot file, or an archive")

@@ -82,7 +82,10 @@ fn replay(name: &str) {
     if std::env::var_os("UPDATE_TRANSCRIPTS").is_some() {
         fs::write(&file, &seen).unwrap();
     }
-    assert!(seen == written, "{name}.txt says\n{written}\nbut this is seen\n{seen}");
+    if let Some((at, (said, is))) = written.lines().zip(seen.lines()).enumerate().find(|(_, (said, is))| said != is) {
+        panic!("line {} of {name}.txt is\n{said}\nand this is seen\n{is}\nin\n{seen}", at + 1);
+    }
+    assert!(seen == written, "{name}.txt goes on after what is seen\n{seen}");
 }
 
 /// What `command` writes in `folder`, and how it ends.

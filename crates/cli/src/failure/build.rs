@@ -1,8 +1,10 @@
 //! Why a directory or a file was not built, and what to do about it.
 
+use std::io;
 use std::path::Path;
 
 use bolt_file::write::WriteError;
+use etcd_data::error::kind_of;
 use etcd_data::restore::{PlanError, RestoreError};
 use etcd_data::{Error, Kind};
 
@@ -142,6 +144,12 @@ fn unwritten(shown: &str, kind: Kind, what: &dyn std::error::Error) -> Failure {
     Failure::because(kind, format!("{shown} cannot be written anew"), what).hint(
         "no etcd makes such a thing, so what put it there has to take it out; `refloat keys` and `get` read the keys all the same",
     )
+}
+
+/// A file or folder that cannot be opened, and what to do.
+pub(crate) fn unopened(path: &Path, error: &io::Error) -> Failure {
+    let kind = kind_of(error);
+    Failure::because(kind, format!("cannot open {}", path.display()), error).hint(read_hint(kind))
 }
 
 /// What to do where a file cannot be read.
