@@ -37,7 +37,8 @@ impl World {
                 compared += 1;
             }
             // Of the history that goes on, and those that it came from: others had their own truth.
-            let lineage = archive.catalogue().histories.last().and_then(|history| history.lineage.clone()).unwrap();
+            // One that begins later may have no full, if another agent could go on without.
+            let lineage = archive.tip(&home.scratch).unwrap().unwrap().lineage;
             for revision in drawn {
                 match same(archive, &home.scratch, &of(&lineage), &At::Revision(Revision(revision)), &truth) {
                     Ok(_) => compared += 1,
