@@ -15,6 +15,7 @@ mod deep;
 mod finding;
 mod kept;
 mod locks;
+mod named;
 mod object;
 mod plan;
 mod record;
@@ -305,7 +306,7 @@ fn place(found: Vec<(Key, Finding)>, looked: &mut [Looked], report: &mut Report)
     }
 }
 
-/// Revisions that are missing, by what names tell and what was found in snapshots. Where there are only fulls, nothing is
+/// Revisions that are missing, and changes that nothing leads to, by what names tell and what was found in snapshots. Where there are only fulls, nothing is
 /// meant to be between them.
 fn find_holes(archive: &Archive, looked: &[Looked], report: &mut Report) {
     let facts = looked.iter().filter_map(|looked| Some((looked.report.entry.key.clone(), looked.facts?)));
@@ -321,6 +322,14 @@ fn find_holes(archive: &Archive, looked: &[Looked], report: &mut Report) {
             };
             report.others.push((place.clone(), finding));
         }
+        let baseless = lineage.baseless.filter(|baseless| lineage.is_surely_baseless(baseless, &known));
+        report.others.extend(baseless.map(|baseless| {
+            let finding = match archive.catalogue().layout {
+                Layout::Etcdbrctl if !lineage.ranges.is_empty() => Finding::OutlivedFull(baseless),
+                _ => Finding::Baseless(baseless),
+            };
+            (place, finding)
+        }));
     }
 }
 

@@ -28,7 +28,7 @@ use crate::identity::LineageId;
 pub(crate) use choose::{perhaps, remark_on_lineage, rivals};
 pub(crate) use confirm::{Chain, is_from_etcd, require_itself};
 pub use confirm::{Contradiction, Fault, Told};
-pub use points::{Hole, LineagePoints, Points};
+pub use points::{Baseless, Hole, LineagePoints, Points};
 
 /// What a restore reads.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -15,7 +15,9 @@ use archive::check::{Anchors, CheckPlan, Checking, Choice, Finding, Report};
 use archive::closing::Anchor;
 use archive::encryption::{ArchiveKey, KeyId, Keyring, LocalKey, Lockboxes, Recipient};
 use archive::header::Link;
-use archive::name::{FullForm, FullName, Name};
+use archive::merge_plan::Merge;
+use archive::name::{DeltaName, FullForm, FullName, Name};
+use archive::plan::Part;
 use archive::proof::Level;
 use archive::sealing::{Keys, NoKeys};
 use archive::{Cluster, Epoch};
@@ -63,6 +65,40 @@ impl World {
 
     fn delta(&self, from: i64, to: i64) -> Key {
         Key::parse(format!("prod/{}/delta/0/{from:020}-{to:020}.delta", self.lineage)).unwrap()
+    }
+
+    fn merged(&self, level: u8, from: i64, to: i64) -> Key {
+        Key::parse(format!("prod/{}/delta/{level}/{from:020}-{to:020}.delta", self.lineage)).unwrap()
+    }
+
+    fn full(&self, to: i64) -> Key {
+        self.full_of(to, moment(to))
+    }
+
+    fn full_of(&self, to: i64, time: Timestamp) -> Key {
+        let name = FullName { revision: Revision(to), time, form: FullForm::Logical };
+        Key::parse(format!("prod/{}", Name::Full(self.lineage.clone(), name))).unwrap()
+    }
+
+    /// Calls the full as if it had been taken so many seconds later.
+    fn call_taken(&self, seconds: i64) {
+        let bytes = self.get(&self.full(100));
+        self.delete(&self.full(100));
+        self.put(&self.full_of(100, moment(100 + seconds)), bytes);
+    }
+
+    /// Merges the deltas from `from` to `to`, and tells where that is.
+    fn merge(&self, from: i64, to: i64) -> Key {
+        let archive = self.open();
+        let is_within =
+            |entry: &&archive::Entry| entry.changes().is_some_and(|range| range.from.0 >= from && range.to.0 <= to);
+        let deltas = archive.catalogue().entries().filter(is_within);
+        let sources = deltas.map(|entry| Part { take: entry.changes().unwrap(), entry: entry.clone() }).collect();
+        let into = DeltaName { level: 1, from: Revision(from), to: Revision(to) };
+        let into = Name::Delta(self.lineage.clone(), into);
+        let made = archive.merge(&Merge { into, sources, rivals: Vec::new() }, &self.writing(170)).unwrap();
+        made.written.unwrap();
+        made.key
     }
 
     fn get(&self, key: &Key) -> Vec<u8> {
@@ -210,6 +246,57 @@ const CASES: &[Case] = &[
         &["121-140 Deposed", "141-160 Link"],
     ),
     ("one that is missing", |world| world.delete(&world.delta(121, 140)), &["lineage Hole"]),
+    ("the full that is missing", |world| world.delete(&world.full(100)), &["lineage Baseless"]),
+    ("a full that is called taken later", |world| world.call_taken(1000), &["0-100 Taken"]),
+    ("a full that is called taken earlier", |world| world.call_taken(-1), &["0-100 Taken"]),
+    (
+        "a full that follows on something",
+        |world| {
+            world.delete(&world.full(100));
+            let full = world.write(0, 100, Some(Link([9; 32])));
+            let mut follows = Some(full);
+            for from in [101, 121, 141] {
+                world.delete(&world.delta(from, from + 19));
+                follows = Some(world.write(from, from + 19, follows));
+            }
+        },
+        &["0-100 FollowingFull"],
+    ),
+    (
+        "a delta that is called merged",
+        |world| {
+            let bytes = world.get(&world.delta(121, 140));
+            world.delete(&world.delta(121, 140));
+            world.put(&world.merged(1, 121, 140), bytes);
+        },
+        &["121-140 Level"],
+    ),
+    (
+        "a merged delta that is called an original",
+        |world| {
+            let merged = world.merge(121, 160);
+            let bytes = world.get(&merged);
+            world.delete(&merged);
+            world.put(&world.merged(0, 121, 160), bytes);
+        },
+        &["121-160 Level"],
+    ),
+    (
+        "a merged delta of an older writer",
+        |world| {
+            let merged = world.merge(121, 160);
+            let told = opened(&world.get(&merged)).header().clone();
+            world.delete(&merged);
+            let place = world.merged(0, 121, 160);
+            world.write_as(121, 160, |header, _| {
+                (header.epoch, header.follows, header.stands_for) = (Epoch(0), told.follows, told.stands_for);
+            });
+            let bytes = world.get(&place);
+            world.delete(&place);
+            world.put(&merged, bytes);
+        },
+        &["121-160 Deposed", "121-160 OtherWriter"],
+    ),
     (
         "what is told of a full that is not there",
         |world| world.put_beside(&format!("{}/full/{:020}-20261121T093001Z.full.json", world.lineage, 150), "{}"),
@@ -239,6 +326,10 @@ const CASES: &[Case] = &[
         &["20261121T093000Z-00000000.json Unreadable"],
     ),
 ];
+
+fn opened(bytes: &[u8]) -> archive::Object {
+    archive::Object::open("", Arc::new(bytes::Bytes::copy_from_slice(bytes)), &NoKeys).unwrap()
+}
 
 fn sign(world: &World, name: &str) -> Key {
     Key::parse(format!("prod/{}/{name}", world.lineage)).unwrap()
@@ -289,6 +380,18 @@ fn every_damage_is_named_as_what_it_is_and_nothing_else_is_found() {
             let is_sound = object.level == Some(Level::Sound);
             assert_eq!(is_sound, object.findings.is_empty(), "{name}: {}", object.entry.key);
         }
+    }
+}
+
+/// Whoever takes a full adds a second as long as its name is taken, and merging leaves levels out.
+#[test]
+fn what_is_called_otherwise_for_a_reason_is_sound() {
+    for seconds in [1, 7] {
+        let world = world();
+        world.call_taken(seconds);
+        let merged = world.merge(121, 160);
+        world.put(&world.merged(5, 121, 160), world.get(&merged));
+        assert_eq!(world.found(&world.check()), Vec::<String>::new(), "{seconds} s later");
     }
 }
 

@@ -84,6 +84,23 @@ fn what_the_compaction_of_etcdbrctl_makes_is_not_quite_what_etcd_keeps() {
     assert_eq!(levels.iter().filter(|level| **level == Some(Level::Sealed)).count(), 1);
 }
 
+/// Its garbage collection takes fulls by their number and deltas by their age, which may be the longer of the two.
+#[test]
+fn what_outlived_its_full_in_an_archive_of_etcdbrctl_is_a_note() {
+    let copy = tempfile::tempdir().unwrap();
+    fixtures::copy_folder(&fixtures::path("etcdbrctl/compacted-3.5.30"), copy.path());
+    for first in ["Full-00000000-00000059-1795224250.zlib", "Full-00000000-00000960-1795224255.zlib"] {
+        std::fs::remove_file(copy.path().join("v2").join(first)).unwrap();
+    }
+    let report = check(copy.path());
+    let outlived = report.others.iter().filter(|(_, finding)| matches!(finding, Finding::OutlivedFull(_)));
+    assert_eq!((outlived.count(), found(&report).len()), (1, 1), "{:?}", report.others);
+
+    // Where no full is left at all, nothing can be restored.
+    std::fs::remove_file(copy.path().join("v2/Full-00000000-00001497-1795224555.zlib")).unwrap();
+    assert_eq!(found(&check(copy.path())), ["archive Baseless"]);
+}
+
 #[test]
 fn every_damaged_archive_is_named_for_what_it_is() {
     let cases: [(&str, &[&str]); 11] = [

@@ -150,7 +150,11 @@ const ENDINGS: &[(&str, &str, &str)] = &[
     ("all", "credentials are missing or refused, or do not allow it; no key opens what is encrypted", "8"),
     ("all", "the reader of the output went away (`refloat keys … \\| head`)", "as if it had not"),
     ("`verify`", "nothing is wrong; there may be notes of what is unusual and harmless", "0"),
-    ("`verify`", "there are findings: damage, inconsistency, a digest that differs, a hole", "1"),
+    (
+        "`verify`",
+        "there are findings: damage, inconsistency, a digest that differs, a hole, changes that no full leads to",
+        "1",
+    ),
     ("`verify`", "nothing is wrong with what could be checked, but objects of an archive could not be reached", "7"),
     ("`verify`", "nothing is wrong with what could be checked, but no key opens objects of an archive", "8"),
     ("`verify`", "nothing is wrong, but the archive cannot be written to, and `--no-record` is not given", "8"),
@@ -160,7 +164,7 @@ const ENDINGS: &[(&str, &str, &str)] = &[
     ("`recipients`", "no key that is given opens any lockbox that is to be locked anew", "8"),
     ("all that write", "`--encrypt-for` names nobody but those who were taken away", "2"),
     ("`backup`", "somebody whom `--encrypt-for` names was taken away, and is left out", "1"),
-    ("`points`", "there are holes, or objects that cannot be used", "1"),
+    ("`points`", "there are holes, changes that no full leads to, or objects that cannot be used", "1"),
     (
         "all with `--at`, but `verify`",
         "the latest point is done, but later changes are in the archive, behind a hole or in what cannot be used",

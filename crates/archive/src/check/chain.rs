@@ -27,9 +27,15 @@ pub(super) fn compare(objects: &[Line<'_>], highest: Option<Epoch>) -> Vec<(Key,
     let reigns = Reigns::of_entitled(objects.iter().map(|(_, told)| &told.header), highest);
     let mut found = Vec::new();
     for &(entry, told) in objects {
-        let faults = [follows(told, &ends), ends_alike(entry, told, &ends), counts(told, &reigns)];
         let epoch = highest.and_then(|highest| epoch_fault(told, highest));
-        found.extend(faults.into_iter().chain([epoch]).flatten().map(|fault| (entry.key.clone(), fault)));
+        let faults = [
+            follows(told, &ends),
+            ends_alike(entry, told, &ends),
+            writer(entry, told, &ends),
+            counts(told, &reigns),
+            epoch,
+        ];
+        found.extend(faults.into_iter().flatten().map(|fault| (entry.key.clone(), fault)));
     }
     found
 }
@@ -54,6 +60,17 @@ fn ends_alike(entry: &Entry, told: &Told, ends: &BTreeMap<Revision, Vec<Line<'_>
     };
     let (other, _) = ends.get(&told.header.to)?.iter().find(differs)?;
     Some(Finding::OtherEnd { other: other.key.clone() })
+}
+
+/// What stands for another object has that one's writer. Where that is there no more, others that stand for it tell.
+fn writer(entry: &Entry, told: &Told, ends: &BTreeMap<Revision, Vec<Line<'_>>>) -> Option<Finding> {
+    told.header.stands_for?;
+    let (epoch, ended) = (told.header.epoch, ends.get(&told.header.to)?);
+    let same = || ended.iter().filter(|(other, old)| other.key != entry.key && old.link() == told.link());
+    let original = same().find(|(_, old)| old.header.stands_for.is_none());
+    let (other, old) = original.or_else(|| same().find(|(_, old)| old.header.epoch != epoch))?;
+    let differs = old.header.epoch != epoch;
+    differs.then(|| Finding::OtherWriter { epoch, other: other.key.clone(), told: old.header.epoch })
 }
 
 fn counts(told: &Told, reigns: &Reigns) -> Option<Finding> {

@@ -3,6 +3,7 @@
 use etcd_data::Revision;
 use etcd_data::bolt_file;
 use etcd_data::soundness::{self, Severity};
+use jiff::Timestamp;
 use store::Key;
 
 use crate::closing::Anchor;
@@ -10,7 +11,7 @@ use crate::error::{ObjectError, SnapshotError, in_one_line};
 use crate::identity::Epoch;
 use crate::layout::k3s::NotMetadata;
 use crate::layout::openshift::resources::BrokenResources;
-use crate::plan::{Fault, Hole};
+use crate::plan::{Baseless, Fault, Hole};
 
 /// One thing that is wrong, or worth to be known, with one object.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +50,33 @@ pub enum Finding {
         /// That object.
         other: Key,
     },
+    /// It stands for an object of another writer.
+    #[error("it is of writer {epoch}, and what it stands for, as {other} tells, is of writer {told}")]
+    OtherWriter {
+        /// Of whom it says to be.
+        epoch: Epoch,
+        /// Another object that is the same history.
+        other: Key,
+        /// Of whom that is.
+        told: Epoch,
+    },
+    /// It is called as if it had been taken at another time.
+    #[error("its name says that it was taken at {named:.0}, and its header that its last change was seen at {seen:.0}")]
+    Taken {
+        /// What its name says.
+        named: Timestamp,
+        /// What its header says.
+        seen: Timestamp,
+    },
+    /// It is called merged and is an original, or the other way round.
+    #[error("its name says level {level}, and its header that it {}", told_of_merging(*level))]
+    Level {
+        /// What its name says.
+        level: u8,
+    },
+    /// It is a full, and says that it follows on something.
+    #[error("it says that it follows on another object, which no full does")]
+    FollowingFull,
     /// Its writer has an epoch that was never handed out.
     #[error("it is of writer {epoch}, but no writer after {highest} was let write")]
     Epoch {
@@ -69,6 +97,12 @@ pub enum Finding {
     /// Revisions are missing up to the next full: retention leaves that, and so does a loss.
     #[error("{0}")]
     UpToFull(Hole),
+    /// Changes are left, and what they followed on is not there.
+    #[error("{0}")]
+    Baseless(Baseless),
+    /// The same of what another system left before the first full that it keeps: some let deltas live longer than fulls.
+    #[error("{0}")]
+    OutlivedFull(Baseless),
     /// It is not there, and is needed.
     #[error("it is not there")]
     Missing,
@@ -139,9 +173,12 @@ impl Finding {
         match self {
             Self::Page(finding) => finding.problem.severity(),
             Self::Data(finding) => finding.severity(),
-            Self::UpToFull(_) | Self::NotCompared { .. } | Self::Place(Fault::Deposed { .. }) => Severity::Harmless,
+            Self::UpToFull(_) | Self::OutlivedFull(_) | Self::NotCompared { .. } => Severity::Harmless,
+            Self::Place(Fault::Deposed { .. }) => Severity::Harmless,
             // Whoever takes a snapshot of an etcd gets it with one.
             Self::NoDigest | Self::KeyIndex | Self::Closing(_) | Self::LoneNote | Self::Further(_) => Severity::Unsound,
+            // It is as it was made. What is decided by its name alone goes wrong.
+            Self::Taken { .. } | Self::Level { .. } | Self::FollowingFull => Severity::Unsound,
             // The keys can be brought back without them.
             Self::NoResources { .. } | Self::BrokenResources(_) | Self::NotMetadata(_) => Severity::Unsound,
             Self::Lock { opens: true, .. } => Severity::Unsound,
@@ -163,6 +200,10 @@ impl Finding {
             _ => None,
         }
     }
+}
+
+fn told_of_merging(level: u8) -> &'static str {
+    if level > 0 { "was not merged" } else { "was merged" }
 }
 
 fn told_of_key(objects: usize, opens: bool) -> String {

@@ -9,6 +9,7 @@ use etcd_data::tables::Lease;
 use etcd_data::{Database, Error as DataError, Revision, Tables};
 
 use super::finding::Finding;
+use super::named;
 use super::report::Looked;
 use super::tally::Tally;
 use crate::archive::Archive;
@@ -71,6 +72,7 @@ fn check_place(looked: &mut Looked, archive: &Archive, header: &Header) {
         Some(cluster) => require_itself(&looked.report.entry, header, cluster),
         None => Ok(()),
     };
+    named::compare(&looked.report.entry, header).into_iter().for_each(|finding| looked.find(finding));
     match (is_itself, looked.digest) {
         (Err(fault), _) => looked.find(Finding::Place(fault)),
         // Others are held against its digest, so that has to be the one that it was written with.

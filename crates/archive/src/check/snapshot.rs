@@ -15,6 +15,7 @@ use etcd_data::{Database, Revision, Tables, soundness};
 use store::StoreError;
 
 use super::finding::Finding;
+use super::named;
 use super::object::take;
 use super::report::Looked;
 use crate::archive::Archive;
@@ -56,6 +57,7 @@ fn check_note(looked: &mut Looked, archive: &Archive, file: &File) {
         Ok(_) => looked.find(Finding::OtherBytes),
         Err(error) => looked.snapshot_failed(SnapshotError::Look(error)),
     }
+    named::compare(&entry, &told.header).into_iter().for_each(|finding| looked.find(finding));
     match archive.cluster().map(|cluster| require_itself(&entry, &told.header, cluster)) {
         Some(Err(fault)) => looked.find(Finding::Place(fault)),
         _ => looked.told = Some(told),

@@ -24,6 +24,8 @@ pub struct LineagePoints<'c> {
     pub lineage: Option<&'c LineageId>,
     /// Revisions any of which can be restored, in order.
     pub ranges: Vec<RevisionRange>,
+    /// Changes before those that no full leads to.
+    pub baseless: Option<Baseless>,
     /// What lies between those.
     pub holes: Vec<Hole>,
     /// The objects that end at a point: every full, and the deltas that end where no full does; those that end at
@@ -42,6 +44,15 @@ pub struct Hole {
     pub beyond: Option<RevisionRange>,
 }
 
+/// Changes that come before everything that can be restored: what they followed on is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Baseless {
+    /// The first revision that a delta has.
+    pub from: Revision,
+    /// The last.
+    pub to: Revision,
+}
+
 impl<'c> Points<'c> {
     /// What can be restored of `catalogue`.
     pub fn of(catalogue: &'c Catalogue, known: &Known) -> Self {
@@ -56,15 +67,34 @@ impl<'c> LineagePoints<'c> {
         let inner = ends.filter(|end| Some(*end) < last || last_named(history, known) > last);
         let holes = inner.filter_map(|end| hole_after(history, &ranges, end, known)).collect();
         let lineage = history.lineage.as_ref();
-        Self { lineage, holes, listed: listed(history, &ranges, known), ranges }
+        let baseless = baseless(history, &ranges, known);
+        Self { lineage, baseless, holes, listed: listed(history, &ranges, known), ranges }
     }
 
     /// Whether a hole is one. The full after it may still have what it lacks, which only opening it tells.
     pub fn is_sure(&self, hole: &Hole, known: &Known) -> bool {
-        let is_after = |entry: &&&Entry| entry.is_full() && known.last(entry) > Some(hole.before.to);
-        let next = self.listed.iter().find(is_after);
+        self.is_next_opened(hole.before.to.next(), known)
+    }
+
+    /// Whether changes are baseless. The full after them may have them too, which only opening it tells.
+    pub fn is_surely_baseless(&self, baseless: &Baseless, known: &Known) -> bool {
+        self.is_next_opened(baseless.to, known)
+    }
+
+    /// Whether it is known what the next full has that ends at `revision` or later, if there is one.
+    fn is_next_opened(&self, revision: Revision, known: &Known) -> bool {
+        let is_next = |entry: &&&Entry| entry.is_full() && known.last(entry) >= Some(revision);
+        let next = self.listed.iter().find(is_next);
         next.is_none_or(|full| known.fulls.contains_key(&full.key))
     }
+}
+
+/// The deltas that end before the first of `ranges`, which are all that can be restored: all deltas, if nothing can.
+fn baseless(history: &History, ranges: &[RevisionRange], known: &Known) -> Option<Baseless> {
+    let first = ranges.first().map(|range| range.from);
+    let usable = history.deltas().iter().filter(|delta| known.is_usable(delta));
+    let before = usable.filter_map(|delta| known.changes(delta)).filter(|range| first.is_none_or(|it| range.to <= it));
+    before.map(|range| Baseless { from: range.from, to: range.to }).reduce(Baseless::and)
 }
 
 fn listed<'c>(history: &'c History, ranges: &[RevisionRange], known: &Known) -> Vec<&'c Entry> {
@@ -141,6 +171,18 @@ fn next_after(history: &History, reached: Revision, known: &Known) -> Option<Rev
 pub(super) fn last_named(history: &History, known: &Known) -> Option<Revision> {
     let fulls = history.fulls().iter().filter_map(|full| known.last(full));
     fulls.chain(history.deltas().iter().filter_map(|delta| delta.to)).max()
+}
+
+impl Baseless {
+    fn and(self, other: Self) -> Self {
+        Self { from: self.from.min(other.from), to: self.to.max(other.to) }
+    }
+}
+
+impl fmt::Display for Baseless {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the changes from revision {} to {} have no full to start from", self.from, self.to)
+    }
 }
 
 impl fmt::Display for Hole {

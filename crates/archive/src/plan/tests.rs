@@ -231,6 +231,40 @@ fn points_are_ranges_holes_and_what_ends_there() {
     assert_eq!(hole.to_string(), "revisions 121 to 129 are missing; 100 to 120 can be restored, and 150 to 160");
 }
 
+/// What of the newest lineage no full leads to, and whether that is sure.
+#[track_caller]
+fn check_baseless(archive: &str, known: &Known, expected: Option<(&str, bool)>) {
+    let archive = catalogue(archive);
+    let points = Points::of(&archive, known);
+    let newest = points.lineages.last().unwrap();
+    let told = newest.baseless.map(|it| (it.to_string(), newest.is_surely_baseless(&it, known)));
+    assert_eq!(told.as_ref().map(|(told, is_sure)| (told.as_str(), *is_sure)), expected);
+}
+
+#[test]
+fn changes_that_no_full_leads_to_are_told() {
+    let nothing = Known::default();
+    let told = "the changes from revision 101 to 140 have no full to start from";
+    check_baseless("101-120 121-140", &nothing, Some((told, true)));
+    check_baseless("101-110 131-140 1:101-110", &nothing, Some((told, true)));
+    check_baseless("0-100 101-120 121-140", &nothing, None);
+    check_baseless("0-110 101-120 121-140", &nothing, None);
+    // A later full may have all of its history still.
+    check_baseless("101-120 121-140 0-140 141-150", &nothing, Some((told, false)));
+    let whole_from = |compact| {
+        let facts = FullFacts { last: Revision(140), compact: Some(Revision(compact)), lost_leases: false };
+        Known { fulls: [(key(0, "0-140"), facts)].into(), ..Known::default() }
+    };
+    check_baseless("101-120 121-140 0-140 141-150", &whole_from(140), Some((told, true)));
+    check_baseless("101-120 121-140 0-140 141-150", &whole_from(50), None);
+    // A full that cannot be used leads nowhere.
+    let without = Known { without: [key(0, "0-100")].into(), ..Known::default() };
+    check_baseless("0-100 101-120 121-140", &without, Some((told, true)));
+    // No chain leads from one lineage into another: each begins with a full of its own.
+    check_baseless("0-100 101-120 | 0-110 111-130", &nothing, None);
+    check_baseless("0-100 101-120 | 101-120 121-140", &nothing, Some((told, true)));
+}
+
 #[test]
 fn a_dry_run_reads_like_this() {
     let archive = catalogue("0-100 101-150 0-130 151-200 210-220");

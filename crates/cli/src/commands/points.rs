@@ -8,7 +8,7 @@ use archive::error::is_its_own;
 use archive::headers::has_header;
 use archive::layout::openshift::without_resources;
 use archive::name::Name;
-use archive::plan::{FullFacts, Hole, Known, LineagePoints};
+use archive::plan::{Baseless, FullFacts, Hole, Known, LineagePoints};
 use archive::proof::{Item, Level};
 use archive::proven::ProvenPoint;
 use archive::{At, Entry, Error, Form, Header, Layout, Points};
@@ -57,6 +57,8 @@ documented! {
         pub cluster: Option<String>,
         /// The revisions that can be restored, as far as names tell or objects were looked into.
         pub ranges: Vec<RangeJson>,
+        /// Changes before those that cannot be restored, because no full leads to them.
+        pub baseless: Vec<BaselessJson>,
         /// What is missing between them.
         pub holes: Vec<HoleJson>,
         /// The newest point of which everything that it needs is recorded as proven; null if there is none.
@@ -91,6 +93,20 @@ documented! {
         pub from: i64,
         /// The last.
         pub to: i64,
+    }
+}
+
+documented! {
+    /// Changes that no full leads to.
+    pub struct BaselessJson {
+        /// The lineage; null where the layout knows none.
+        pub lineage: Option<String>,
+        /// The first revision that a delta has.
+        pub from: i64,
+        /// The last.
+        pub to: i64,
+        /// Whether that is sure; if not, the next full may have them, which `--long` tells.
+        pub sure: bool,
     }
 }
 
@@ -175,7 +191,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
         ui.note(format_args!("note: {key} is of no use: {why}"))?;
         ui.exit_so_far = Exit::Findings;
     }
-    if points.lineages.iter().any(|points| points.holes.iter().any(|hole| learned.is_sure(points, hole))) {
+    if points.lineages.iter().any(|points| learned.is_something_lost(points)) {
         ui.exit_so_far = Exit::Findings;
     }
     Ok(ui.exit_so_far)
@@ -297,6 +313,16 @@ impl Learned {
         points.is_sure(hole, &self.known)
     }
 
+    fn is_surely_baseless(&self, points: &LineagePoints<'_>, baseless: &Baseless) -> bool {
+        points.is_surely_baseless(baseless, &self.known)
+    }
+
+    /// Whether something of a lineage surely cannot be restored that others of its objects went on from.
+    fn is_something_lost(&self, points: &LineagePoints<'_>) -> bool {
+        let is_baseless = points.baseless.is_some_and(|baseless| self.is_surely_baseless(points, &baseless));
+        is_baseless || points.holes.iter().any(|hole| self.is_sure(points, hole))
+    }
+
     fn newest_text(&self) -> String {
         match &self.newest_proven {
             Some(point) => format!("revision {}, {}", point.revision, level_name(Some(point.level))),
@@ -310,6 +336,13 @@ impl Learned {
         match self.is_sure(points, hole) {
             true => format!("\n-- {missing} --"),
             false => format!("\n-- {missing}, unless the next full has them, which --long tells --"),
+        }
+    }
+
+    fn baseless_text(&self, points: &LineagePoints<'_>, baseless: &Baseless) -> String {
+        match self.is_surely_baseless(points, baseless) {
+            true => format!("\n-- {baseless} --"),
+            false => format!("\n-- {baseless}, unless the next full has them, which --long tells --"),
         }
     }
 
@@ -340,6 +373,7 @@ fn note_of_resources(archive: &Archive) -> Option<String> {
 fn keep_around(points: &mut LineagePoints<'_>, around: Revision, known: &Known) {
     let at = points.listed.partition_point(|entry| last(entry, known) < Some(around));
     let first = at.saturating_sub(AROUND);
+    points.baseless = points.baseless.filter(|_| first == 0);
     points.listed = points.listed.iter().skip(first).take(2 * AROUND + 1).copied().collect();
     let shown = points.listed.first().and_then(|entry| last(entry, known))
         ..points.listed.last().and_then(|entry| last(entry, known));
@@ -384,6 +418,7 @@ fn with_holes(points: &LineagePoints<'_>, args: &Args, learned: &Learned) -> Str
     let table = table(points, args, learned).to_string();
     let mut lines = table.lines();
     let mut text = lines.next().unwrap_or_default().to_owned();
+    text.extend(points.baseless.map(|baseless| learned.baseless_text(points, &baseless)));
     let mut holes = points.holes.iter().peekable();
     for (entry, line) in points.listed.iter().zip(lines) {
         while let Some(hole) = holes.next_if(|hole| last(entry, &learned.known) > Some(hole.before.to)) {
@@ -439,6 +474,7 @@ impl Listing {
             layout: layout_name(catalogue.layout),
             cluster: archive.cluster().map(|cluster| cluster.name.clone()),
             ranges: Vec::new(),
+            baseless: Vec::new(),
             holes: Vec::new(),
             newest_proven: learned.newest_proven.as_ref().map(ProvenJson::of),
             points: Vec::new(),
@@ -451,6 +487,12 @@ impl Listing {
                 lineage: lineage.clone(),
                 from: range.from.0,
                 to: range.to.0,
+            }));
+            listing.baseless.extend(found.baseless.map(|baseless| BaselessJson {
+                lineage: lineage.clone(),
+                from: baseless.from.0,
+                to: baseless.to.0,
+                sure: learned.is_surely_baseless(found, &baseless),
             }));
             listing.holes.extend(found.holes.iter().map(|hole| HoleJson {
                 lineage: lineage.clone(),
