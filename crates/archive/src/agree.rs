@@ -75,6 +75,7 @@ impl Archive {
             objects: BTreeMap::new(),
             set_aside,
             damaged: BTreeSet::new(),
+            newer: self.unread.iter().filter(|(_, error)| error.is_of_newer()).map(|(key, _)| key.clone()).collect(),
             suspects: BTreeMap::new(),
         };
         let (LookedUp { covered, lineage, .. }, mut plan) = desk.find(wanted, at)?;
@@ -125,6 +126,8 @@ struct Desk<'a> {
     set_aside: Vec<(Key, String)>,
     /// Those of them whose bytes contradict the format.
     damaged: BTreeSet<Key>,
+    /// Those of them that a newer version may understand.
+    newer: BTreeSet<Key>,
     /// What is done without because something that comes after it does not follow on it, by what comes after.
     suspects: BTreeMap<Key, Vec<Key>>,
 }
@@ -340,7 +343,9 @@ impl Desk<'_> {
         if self.set_aside.is_empty() {
             return error.into();
         }
-        Error::NothingLeft { source: error, set_aside: self.set_aside.clone() }
+        let is_newer = self.set_aside.iter().all(|(key, _)| self.newer.contains(key));
+        let kind = if is_newer { Kind::Unsupported } else { Kind::Corrupt };
+        Error::NothingLeft { source: error, set_aside: self.set_aside.clone(), kind }
     }
 
     fn open_fulls(&mut self, fulls: &[Key]) -> Result<(), Error> {
@@ -417,6 +422,9 @@ impl Desk<'_> {
         }
         if error.kind() == Kind::Corrupt {
             self.damaged.insert(key.clone());
+        }
+        if error.is_of_newer() {
+            self.newer.insert(key.clone());
         }
         self.known.without.insert(key.clone());
         self.set_aside.push((key.clone(), reason(&error)));

@@ -53,6 +53,8 @@ pub enum Error {
         source: crate::plan::PlanError,
         /// Those, and what is wrong with each.
         set_aside: Vec<(Key, String)>,
+        /// What a caller may do about that: get a newer version if all of them are of a newer format.
+        kind: Kind,
     },
     /// A moment before everything that is there.
     #[error("{time} is before the first change that is there{}", first.map(|first| format!(", at {first}")).unwrap_or_default())]
@@ -279,6 +281,18 @@ impl SnapshotError {
 }
 
 impl Error {
+    /// Whether a newer version may understand what this one does not.
+    pub fn is_of_newer(&self) -> bool {
+        match self {
+            Self::Key(KeyError::Newer { .. } | KeyError::UnknownCipher { .. }) => true,
+            Self::Object { source: ObjectError::Newer { .. } | ObjectError::UnknownCipher { .. }, .. } => true,
+            Self::Fence(FenceError::Newer { .. }) | Self::Proof(ProofError::Newer { .. }) => true,
+            Self::NothingLeft { kind, .. } => *kind == Kind::Unsupported,
+            Self::Lockbox { source, .. } => source.is_of_newer(),
+            _ => false,
+        }
+    }
+
     /// What a caller may do about it.
     pub fn kind(&self) -> Kind {
         match self {
@@ -292,7 +306,8 @@ impl Error {
             Self::Pick { .. } | Self::TooEarly { .. } => Kind::Missing,
             Self::Plan(error) => error.kind(),
             // Something was there for it, and is of no use.
-            Self::NothingLeft { .. } | Self::Undecided { .. } => Kind::Corrupt,
+            Self::NothingLeft { kind, .. } => *kind,
+            Self::Undecided { .. } => Kind::Corrupt,
             Self::Lockbox { source, .. } => source.kind(),
             Self::Scratch { source, .. } => etcd_data::error::kind_of(source),
             Self::Write { source, .. } => write_kind(source),
@@ -319,9 +334,8 @@ pub fn kind_of(fault: &Fault) -> Kind {
     match fault {
         Fault::NotFound | Fault::NoSuchPlace | Fault::NoSuchUpload => Kind::Missing,
         Fault::Exists | Fault::Changed | Fault::Retained { .. } => Kind::Conflict,
-        Fault::Credentials(_) | Fault::Forbidden(_) | Fault::ClockSkew | Fault::Untrusted(_) | Fault::OtherKey(_) => {
-            Kind::Denied
-        }
+        Fault::Credentials(_) | Fault::Forbidden(_) | Fault::ClockSkew | Fault::Untrusted(_) => Kind::Denied,
+        Fault::OtherKey(_) | Fault::ForbiddenOrOtherKey(_) => Kind::Denied,
         Fault::WrongRegion { .. } | Fault::Invalid(_) => Kind::Usage,
         Fault::Damaged(_) => Kind::Corrupt,
         Fault::Unable(_) => Kind::Unsupported,
@@ -355,6 +369,7 @@ mod tests {
             (Fault::ClockSkew, Kind::Denied),
             (Fault::Untrusted(store::Distrust::Plain), Kind::Denied),
             (Fault::OtherKey(text()), Kind::Denied),
+            (Fault::ForbiddenOrOtherKey(text()), Kind::Denied),
             (Fault::WrongRegion { region: None }, Kind::Usage),
             (Fault::Invalid(text()), Kind::Usage),
             (Fault::Damaged(text()), Kind::Corrupt),

@@ -265,6 +265,8 @@ fn nobody_reads_without_the_key_that_the_store_was_sent() {
     let wrong = with(&other);
     let (code, said) = fail(&reading(place, &wrong.each_ref().map(String::as_str)), KEYS);
     assert!(code == 8 && !said.contains(OTHER), "{code}: {said}");
+    // S3 says just that it is not allowed.
+    assert!(said.contains("--sse-key-file") && said.contains("permission"), "{said}");
 
     // What is not encrypted so is not read with a key.
     let open = "s3://backups/open";

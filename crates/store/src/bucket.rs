@@ -167,7 +167,15 @@ impl Bucket {
                 None if range.start == 0 => Ok(Bytes::new()),
                 None => Err(past_end(range.start, None)),
             },
-            _ => answers::check(&answer, None).map(|()| answer.body),
+            _ => answers::check(&answer, None).map(|()| answer.body).map_err(|fault| self.of_reading(fault)),
+        }
+    }
+
+    /// The same fault, of a request that reads. S3 says of another key than it was written with what it says of a permission.
+    fn of_reading(&self, fault: Fault) -> Fault {
+        match fault {
+            Fault::Forbidden(what) if !self.with_keys.0.is_empty() => Fault::ForbiddenOrOtherKey(what),
+            other => other,
         }
     }
 
@@ -180,7 +188,7 @@ impl Bucket {
             add_header(&mut headers, RANGE.as_str(), "bytes=0-0")?;
             answer = self.request(Request { headers, ..Request::of(Method::GET, key) }).await?;
         }
-        answers::check(&answer, None)?;
+        answers::check(&answer, None).map_err(|fault| self.of_reading(fault))?;
 
         let size = answer.whole_size().or_else(|| answer.header("content-length")?.parse().ok());
         let metadata_prefix = self.dialect.header("meta-");

@@ -57,6 +57,9 @@ pub enum Fault {
     /// The store encrypts it with a key that is sent along each time, and that was missing, or another, or one too many.
     #[error("it is not encrypted with what was sent along: {0}")]
     OtherKey(String),
+    /// The credentials do not allow this, or the key that was sent along is another: some stores say the same of both.
+    #[error("no permission, or not the key that it was written with: {0}")]
+    ForbiddenOrOtherKey(String),
     /// The bucket is in another region.
     #[error("the bucket is in another region{}", region.as_ref().map(|region| format!(": {region}")).unwrap_or_default())]
     WrongRegion {

@@ -9,7 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use store::{
-    Credentials, Environment, Fault, Key, Listing, Network, Pieces, Put, Settings, Store, Uploader, open, open_plainly,
+    Credentials, Encryption, Environment, Fault, Key, Listing, Network, Pieces, Put, Settings, Store, Uploader, open,
+    open_plainly,
 };
 
 /// A server that answers one request after the other, then is gone.
@@ -75,6 +76,25 @@ fn at(scheme: &str, answers: Vec<String>) -> Arc<dyn Store> {
 fn recorded(scheme: &str, answers: Vec<String>) -> (Arc<dyn Store>, Arc<Mutex<Vec<String>>>) {
     let server = played(answers);
     (open_plainly(&format!("{scheme}://bucket/prefix"), &settings(&server.url)).unwrap(), server.requests)
+}
+
+/// S3 says nothing else of another key than an object was written with.
+#[tokio::test]
+async fn what_is_not_read_with_a_key_of_ours_may_be_for_the_key() {
+    let denied = || error("403 Forbidden", "", "AccessDenied", "<Message>Access Denied</Message>");
+    let (key, ours) = (Key::parse("a").unwrap(), Encryption::with_customer_key("01234567890123456789012345678901"));
+    for (encryption, expected) in [(ours, "ForbiddenOrOtherKey"), (Encryption::AsTheBucketDoes, "Forbidden")] {
+        let server = played(vec![denied(), denied(), denied(), denied()]);
+        let settings = Settings { encryption, ..settings(&server.url) };
+        let store = open_plainly("s3://bucket/prefix", &settings).unwrap();
+        let read = [store.get(&key, 0..4).await.unwrap_err().fault, store.head(&key).await.unwrap_err().fault];
+        for fault in read {
+            assert_eq!(format!("{fault:?}").split('(').next(), Some(expected));
+        }
+        // Whatever key comes along, anything can be written.
+        let fault = store.put(&key, "x".into(), &Put::default()).await.unwrap_err().fault;
+        assert!(matches!(fault, Fault::Forbidden(_)), "{fault:?}");
+    }
 }
 
 /// A Swift that lets everybody log in.

@@ -554,7 +554,7 @@ async fn what_the_store_encrypts_with_a_key_of_ours_is_read_with_that_key_alone(
             assert!(matches!(fault, Fault::OtherKey(_)), "{fault:?}");
         }
         for fault in [other.get(&key, 0..4).await.unwrap_err().fault, other.head(&key).await.unwrap_err().fault] {
-            assert!(matches!(fault, Fault::Forbidden(_)), "{fault:?}");
+            assert!(matches!(fault, Fault::ForbiddenOrOtherKey(_)), "{fault:?}");
         }
     }
     for key in put_two(&*none).await {

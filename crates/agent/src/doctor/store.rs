@@ -187,7 +187,9 @@ fn unreached_remedy(fault: &Fault) -> Option<String> {
                 .into()
         }
         Fault::Untrusted(why) => to_trust(why).into(),
-        Fault::OtherKey(_) => "--sse-key-file names the key that it was written with".into(),
+        Fault::OtherKey(_) | Fault::ForbiddenOrOtherKey(_) => {
+            "--sse-key-file names the key that it was written with".into()
+        }
         Fault::WrongRegion { region: Some(region) } => format!("--region {region}"),
         Fault::WrongRegion { region: None } => "--region names the one that the bucket is in".into(),
         Fault::ClockSkew => "set the clock of this machine".into(),

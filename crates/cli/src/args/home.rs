@@ -13,7 +13,7 @@ use store::Settings;
 use crate::archive_point::url;
 use crate::args::archive::{KeyArgs, StoreArgs};
 use crate::failure::Failure;
-use crate::failure::archive::{fault_failure, key_failure};
+use crate::failure::archive::{NEWER, fault_failure, key_failure};
 use crate::recipient::{self, Named};
 use crate::source::Location;
 
@@ -119,6 +119,7 @@ pub fn home_failure(shown: &str, error: &archive::Error) -> Failure {
                  keeps conditions though its flavour is not known for it",
             )
         }
+        _ if error.is_of_newer() => failure.hint(NEWER),
         _ if error.kind() == Kind::Denied => failure.hint("`refloat doctor` tries every permission that is needed"),
         _ => failure,
     }

@@ -50,7 +50,10 @@ pub fn archive_failure(asked: &Asked<'_>, error: &Error) -> Failure {
         }
         Error::Pick { source, .. } => pick_failure(&asked.source.src, source),
         Error::Plan(error) => plan_failure(&shown, error),
-        Error::NothingLeft { source, set_aside } => nothing_left(&shown, source, set_aside),
+        Error::NothingLeft { source, set_aside, .. } => {
+            let failure = nothing_left(kind, &shown, source, set_aside);
+            if error.is_of_newer() { failure.hint(NEWER) } else { failure }
+        }
         Error::TooEarly { time, first } => {
             let begins = first.map(|first| format!("what it has begins at {first}")).unwrap_or_default();
             let failure = Failure::new(kind, format!("{shown} has nothing from {time} or before"));
@@ -62,9 +65,13 @@ pub fn archive_failure(asked: &Asked<'_>, error: &Error) -> Failure {
         Error::Undecided { .. } => Failure::new(error.kind(), error.to_string()).hint(format!(
             "nothing was deleted; `refloat verify {shown}` lists what is wrong, and another destination may still have it"
         )),
+        error if error.is_of_newer() => Failure::because(kind, format!("cannot read {shown}"), error).hint(NEWER),
         error => Failure::because(kind, format!("cannot read {shown}"), error),
     }
 }
+
+/// What to do about what this version does not understand.
+pub const NEWER: &str = "a newer refloat wrote it, and a newer one is needed to read it";
 
 fn scratch_failure(shown: &str, folder: &Path, error: &io::Error) -> Failure {
     let message = format!("what is fetched of {shown} cannot be kept in {}", folder.display());
@@ -160,7 +167,7 @@ fn list_points(shown: &str) -> String {
     format!("`refloat points {shown}` lists what it has")
 }
 
-fn nothing_left(shown: &str, error: &PlanError, set_aside: &[(Key, String)]) -> Failure {
+fn nothing_left(kind: Kind, shown: &str, error: &PlanError, set_aside: &[(Key, String)]) -> Failure {
     let message = match error {
         PlanError::Hole { target, hole, .. } => {
             format!("cannot restore revision {target} of {shown}: {}", missing(hole))
@@ -170,7 +177,7 @@ fn nothing_left(shown: &str, error: &PlanError, set_aside: &[(Key, String)]) -> 
         }
         _ => format!("nothing in {shown} can be restored"),
     };
-    let failure = Failure::Said { kind: Kind::Corrupt, message, causes: in_words(set_aside).collect(), hint: None };
+    let failure = Failure::Said { kind, message, causes: in_words(set_aside).collect(), hint: None };
     match error {
         PlanError::Hole { hole, .. } => failure.hint(beside_hole(shown, hole)),
         PlanError::After { last, .. } => {
@@ -208,9 +215,7 @@ fn object_failure(asked: &Asked<'_>, key: &Key, error: &ObjectError) -> Failure 
                     .hint(KEY_FLAGS),
             }
         }
-        ObjectError::Newer { .. } | ObjectError::UnknownCipher { .. } => {
-            failure.hint("a newer refloat wrote it, and a newer one is needed to read it")
-        }
+        ObjectError::Newer { .. } | ObjectError::UnknownCipher { .. } => failure.hint(NEWER),
         ObjectError::Read(failed) => because_of_store(failed).unwrap_or(failure),
         _ => failure.hint("choose another point with --at"),
     }
@@ -245,9 +250,7 @@ pub fn key_failure(error: &KeyError) -> Failure {
             failure.hint("somebody or something changed the archive; another destination may still have it as it was")
         }
         KeyError::OtherArchive { .. } => failure.hint("objects of one archive were put into another"),
-        KeyError::Newer { .. } | KeyError::UnknownCipher { .. } => {
-            failure.hint("a newer refloat wrote it, and a newer one is needed to read it")
-        }
+        KeyError::Newer { .. } | KeyError::UnknownCipher { .. } => failure.hint(NEWER),
         KeyError::Unavailable { .. } => failure.hint("try again when it answers"),
         KeyError::ForWhom { .. } => failure.hint("--encrypt-for says for whom"),
         KeyError::TakenAway { .. } => failure.hint(
@@ -298,6 +301,11 @@ pub fn fault_failure(what: &str, action: &str, fault: &Fault) -> Failure {
             "--sse-key-file names the key that the store encrypted it with; what was written without one is read without",
         ),
         Fault::Forbidden(_) => failure.hint(permission(place, action)),
+        Fault::ForbiddenOrOtherKey(_) => failure.hint(format!(
+            "if --sse-key-file (`sseCustomerKey` in a secret) has another key than it was written with, the store says the same; \
+             otherwise {}",
+            permission(place, action)
+        )),
         Fault::WrongRegion { region: Some(region) } => failure.hint(format!("--region {region}")),
         Fault::WrongRegion { region: None } => failure.hint("--region names the one that the bucket is in"),
         Fault::NoSuchPlace => failure.hint(match place {

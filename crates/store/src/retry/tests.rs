@@ -22,7 +22,7 @@ enum Event {
 }
 
 /// What does not pass by waiting.
-const FOR_GOOD: [fn() -> Fault; 16] = [
+const FOR_GOOD: [fn() -> Fault; 17] = [
     || Fault::NotFound,
     || Fault::NoSuchPlace,
     || Fault::Exists,
@@ -32,6 +32,7 @@ const FOR_GOOD: [fn() -> Fault; 16] = [
     || Fault::Untrusted(Distrust::UnknownAuthority),
     || Fault::Forbidden("no".into()),
     || Fault::OtherKey("another".into()),
+    || Fault::ForbiddenOrOtherKey("no".into()),
     || Fault::WrongRegion { region: None },
     || Fault::ClockSkew,
     || Fault::Full,

@@ -32,7 +32,7 @@ pub(super) fn of_archive(error: &Error) -> Problem {
     let problem = Problem { causes: causes(error), ..Problem::new(word(error.kind()), error.to_string()) };
     match error {
         Error::Plan(plan) => of_plan(problem, plan),
-        Error::NothingLeft { source, set_aside } => {
+        Error::NothingLeft { source, set_aside, .. } => {
             of_plan(Problem { causes: in_words(set_aside).collect(), ..problem }, source)
         }
         Error::TooEarly { first: Some(first), .. } => problem.remedy(format!("what there is begins at {first}")),

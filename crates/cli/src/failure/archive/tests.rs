@@ -1,8 +1,11 @@
 //! What is said of what failed, and the advice.
 
+use archive::fence::FenceError;
+use archive::proof::ProofError;
 use store::Distrust;
 
 use super::*;
+use crate::args::home::home_failure;
 
 fn hint(what: &str, action: &str, fault: &Fault) -> String {
     match fault_failure(what, action, fault) {
@@ -49,6 +52,7 @@ fn every_fault_of_a_store_ends_as_the_reference_says_with_its_own_advice() {
         (Fault::Untrusted(Distrust::UnknownAuthority), Kind::Denied, "--ca-file"),
         (Fault::Forbidden(text()), Kind::Denied, "permission"),
         (Fault::OtherKey(text()), Kind::Denied, "--sse-key-file"),
+        (Fault::ForbiddenOrOtherKey(text()), Kind::Denied, "--sse-key-file"),
         (elsewhere(), Kind::Usage, "--region eu-west-1"),
         (Fault::WrongRegion { region: None }, Kind::Usage, "--region names the one"),
         (Fault::ClockSkew, Kind::Denied, "set the clock"),
@@ -80,6 +84,24 @@ fn what_is_of_a_newer_format_or_for_others_is_told_apart() {
         assert_eq!(kind_told(&failure), Some(kind), "{error:?}");
         let Failure::Said { hint: Some(hint), .. } = failure else { panic!("{error:?} has no hint") };
         assert!(hint.contains(expected), "{error:?}: {hint}");
+    }
+}
+
+/// Whoever writes meets a file of a newer format first where the archive says who may.
+#[test]
+fn whatever_is_of_a_newer_format_a_newer_refloat_is_needed() {
+    let key = || Key::parse("prod/cluster.json").unwrap();
+    let (found, known) = (2, 1);
+    for error in [
+        Error::Fence(FenceError::Newer { found, known }),
+        Error::Proof(ProofError::Newer { found, known }),
+        Error::Key(KeyError::Newer { id: archive::encryption::KeyId(1), found, known }),
+        Error::Object { key: key(), source: ObjectError::Newer { found, known } },
+    ] {
+        let failure = home_failure("s3://b", &error);
+        assert_eq!(kind_told(&failure), Some(Kind::Unsupported), "{error:?}");
+        let Failure::Said { hint: Some(hint), .. } = failure else { panic!("{error:?} has no hint") };
+        assert_eq!(hint, NEWER, "{error:?}");
     }
 }
 
