@@ -9,6 +9,7 @@ use store::Key;
 use super::{Deltas, Ground, Policy, Reason, Rule, before};
 use crate::catalogue::{Catalogue, History};
 use crate::entry::Entry;
+use crate::layout::Beside;
 use crate::plan::{RestorePlan, Wanted};
 
 /// What is kept, by key, and why.
@@ -68,11 +69,12 @@ impl Keeps {
         fulls.sort_by(|a, b| (b.time(), &b.name).cmp(&(a.time(), &a.name)));
         let proven: Vec<&Entry> = fulls.iter().filter(|full| ground.proven.contains(&full.key)).copied().collect();
 
+        let sizes = sizes(catalogue);
         let minimum = policy.minimum.max(1) as usize;
         proven.iter().take(minimum).for_each(|full| self.add(full, Reason::Minimum));
         for rule in &policy.rules {
             // Once among all, and once among those that are proven: what is not takes no slot from what is.
-            for full in rule.keeps(&fulls, now).into_iter().chain(rule.keeps(&proven, now)) {
+            for full in rule.keeps(&fulls, &sizes, now).into_iter().chain(rule.keeps(&proven, &sizes, now)) {
                 self.add(full, Reason::Rule(rule.clone()));
             }
             if let Rule::Window(span) = rule {
@@ -106,6 +108,17 @@ impl Keeps {
     fn is_kept(&self, entry: &Entry) -> bool {
         self.reasons.contains_key(&entry.key)
     }
+}
+
+/// The bytes of what goes with each entry and lies beside it.
+fn sizes(catalogue: &Catalogue) -> BTreeMap<&Key, u64> {
+    let mut sizes: BTreeMap<&Key, u64> = BTreeMap::new();
+    // Parts that a store keeps are what the object was put together from: it has their bytes once more.
+    for companion in catalogue.companions.iter().filter(|companion| companion.what != Beside::Part) {
+        let size = sizes.entry(&companion.of).or_default();
+        *size = size.saturating_add(companion.size_bytes);
+    }
+    sizes
 }
 
 /// The fulls, by their place, that a delta carries on: the last one before it, and those in the middle of it.

@@ -1,8 +1,11 @@
 //! Which fulls a rule keeps.
 
+use std::collections::BTreeMap;
+
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, Zoned};
+use store::Key;
 
 use crate::entry::Entry;
 
@@ -11,7 +14,7 @@ use crate::entry::Entry;
 pub enum Rule {
     /// The newest, this many.
     Number(u32),
-    /// The newest, as long as all of them together are no larger. The newest one is not spared by this rule.
+    /// The newest, as long as all of them together, with what goes with each, are no larger. The newest one is not spared by this rule.
     SizeBytes(u64),
     /// What makes every moment of this last span of time restorable.
     Window(SignedDuration),
@@ -39,11 +42,16 @@ pub struct Generations {
 }
 
 impl Rule {
-    /// Those of `fulls`, which come newest first, that it keeps.
-    pub(super) fn keeps<'c>(&self, fulls: &[&'c Entry], now: Timestamp) -> Vec<&'c Entry> {
+    /// Those of `fulls`, which come newest first, that it keeps. `beside` is how many bytes go with some of them.
+    pub(super) fn keeps<'c>(
+        &self,
+        fulls: &[&'c Entry],
+        beside: &BTreeMap<&Key, u64>,
+        now: Timestamp,
+    ) -> Vec<&'c Entry> {
         match self {
             Self::Number(count) => fulls.iter().take(*count as usize).copied().collect(),
-            Self::SizeBytes(limit) => up_to_size(fulls, *limit),
+            Self::SizeBytes(limit) => up_to_size(fulls, beside, *limit),
             // Which fulls a window needs hangs on histories, not on fulls alone.
             Self::Window(_) => Vec::new(),
             Self::Generations(generations) => generations.keeps(fulls),
@@ -52,10 +60,11 @@ impl Rule {
     }
 }
 
-fn up_to_size<'c>(fulls: &[&'c Entry], limit: u64) -> Vec<&'c Entry> {
+fn up_to_size<'c>(fulls: &[&'c Entry], beside: &BTreeMap<&Key, u64>, limit: u64) -> Vec<&'c Entry> {
     let mut total = 0_u64;
     let fits = |full: &&&Entry| {
-        total = total.saturating_add(full.size_bytes);
+        let beside = beside.get(&full.key).copied().unwrap_or_default();
+        total = total.saturating_add(full.size_bytes).saturating_add(beside);
         total <= limit
     };
     fulls.iter().take_while(fits).copied().collect()

@@ -62,7 +62,7 @@ struct RuleArgs {
     /// The newest fulls, this many
     #[arg(long, value_name = "COUNT")]
     keep_last: Option<u32>,
-    /// The newest fulls, as long as all of them together are no larger, as in `10GiB`
+    /// The newest fulls, as long as all of them together, with what goes with each, are no larger, as in `10GiB`
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     keep_size: Option<u64>,
     /// What makes every moment of this last span of time restorable, as in `7d`

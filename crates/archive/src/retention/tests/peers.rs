@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::entry::{Form, Layout};
+use crate::layout::{Beside, Companion};
 
 const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
@@ -22,7 +23,19 @@ fn snapshot(layout: Layout, name: &str, to: Option<i64>, second: i64, size_bytes
 
 /// What is left of snapshots of which all are proven, by name.
 fn left(layout: Layout, snapshots: &[Entry], policy: &Policy, now: i64) -> BTreeSet<String> {
-    let archive = Catalogue::of_peer(layout, snapshots.to_vec(), Vec::new());
+    left_with(layout, snapshots, &[], policy, now)
+}
+
+/// The same where `companions` lie beside them.
+fn left_with(
+    layout: Layout,
+    snapshots: &[Entry],
+    companions: &[Companion],
+    policy: &Policy,
+    now: i64,
+) -> BTreeSet<String> {
+    let mut archive = Catalogue::of_peer(layout, snapshots.to_vec(), Vec::new());
+    archive.companions = companions.to_vec();
     let proven = snapshots.iter().map(|one| one.key.clone()).collect();
     let ground = Ground { proven, ..Ground::default() };
     let plan = RetentionPlan::choose(&archive, policy, &ground, moment(now));
@@ -118,7 +131,7 @@ fn the_limit_based_policy_keeps_what_gardeners_does() {
     }
 }
 
-/// OpenShift sorts by time, then by name, the newest first. Ours does not give up the last one.
+/// OpenShift sorts by time, then by name, the newest first, and counts all files of a backup. Ours does not give up the last one.
 #[test]
 fn openshifts_policies_keep_what_its_pruner_does() {
     for seed in Random::seeds(400) {
@@ -129,9 +142,22 @@ fn openshifts_policies_keep_what_its_pruner_does() {
                 snapshot(Layout::OpenShift, &format!("backup-{at}"), None, random.below(15), size_bytes)
             })
             .collect();
+        let mut resources: Vec<Companion> = Vec::new();
+        for backup in &backups {
+            if random.once_in(5) {
+                continue;
+            }
+            resources.push(Companion {
+                of: backup.key.clone(),
+                key: Key::parse(format!("{}-resources", backup.name)).unwrap(),
+                size_bytes: (random.below(1000) as u64) << 20,
+                what: Beside::StaticResources,
+            });
+        }
         let limit = 1 + random.below(6) as u32;
         let by_number = left(Layout::OpenShift, &backups, &Policy::retention_number(limit), 100);
-        let by_size = left(Layout::OpenShift, &backups, &Policy::retention_size(u64::from(limit) << 30), 100);
+        let size = Policy::retention_size(u64::from(limit) << 30);
+        let by_size = left_with(Layout::OpenShift, &backups, &resources, &size, 100);
 
         backups.sort_by(|a, b| b.taken.cmp(&a.taken).then_with(|| b.name.cmp(&a.name)));
         let names = |count: usize| backups.iter().take(count).map(|one| one.name.clone()).collect::<BTreeSet<_>>();
@@ -139,7 +165,8 @@ fn openshifts_policies_keep_what_its_pruner_does() {
 
         let (mut total, mut fitting) = (0, 0);
         for backup in &backups {
-            total += backup.size_bytes;
+            let beside = resources.iter().filter(|one| one.of == backup.key).map(|one| one.size_bytes);
+            total += backup.size_bytes + beside.sum::<u64>();
             if total > u64::from(limit) * (1 << 30) {
                 break;
             }
