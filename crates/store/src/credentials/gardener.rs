@@ -2,13 +2,16 @@
 //!
 //! | Provider | Variable, followed by `_JSON` if it names a file | Keys |
 //! |---|---|---|
-//! | S3 | `AWS_APPLICATION_CREDENTIALS` | `region`, `accessKeyID`, `secretAccessKey` or `roleARN`, `token`; `endpoint`, `s3ForcePathStyle`, `insecureSkipVerify`, `trustedCaCert`, `sseCustomerKey` |
+//! | S3 | `AWS_APPLICATION_CREDENTIALS` | `region`, `accessKeyID`, `secretAccessKey` or `roleARN`, `token`; `endpoint`, `s3ForcePathStyle`, `insecureSkipVerify`, `trustedCaCert`, `sseCustomerKey`, `sseCustomerAlgorithm` |
 //! | ABS | `AZURE_APPLICATION_CREDENTIALS` | `storageAccount`, `storageKey`, `domain` |
 //! | GCS | `GOOGLE_APPLICATION_CREDENTIALS`, always a file | `serviceaccount.json` or `credentialsConfig`, `token`; `storageAPIEndpoint` |
 //! | OSS | `ALICLOUD_APPLICATION_CREDENTIALS` | `storageEndpoint`, `accessKeyID`, `accessKeySecret` |
 //! | Swift | `OPENSTACK_APPLICATION_CREDENTIALS` | `authURL`, `domainName`, `tenantName`, `username`, `password` or `applicationCredential…`, `region` |
 //! | OCS | `OPENSHIFT_APPLICATION_CREDENTIALS` | `endpoint`, `region`, `accessKeyID`, `secretAccessKey`, `disableSSL`, `insecureSkipVerify` |
 //! | ECS | `ECS_ENDPOINT`, `ECS_ACCESS_KEY_ID`, `ECS_SECRET_ACCESS_KEY`, `ECS_DISABLE_SSL`, `ECS_INSECURE_SKIP_VERIFY` | here, in a secret, those of S3 |
+//!
+//! `requestChecksumCalculation` and `responseChecksumValidation` of S3 say nothing here: a digest goes along with all that is
+//! written, and what is read is compared with digests of its own.
 //!
 //! A source or a second destination has the same variables with a prefix (`SOURCE_`, `SECONDARY_`).
 
@@ -142,7 +145,9 @@ pub fn of_secret(provider: Provider, bag: Bag) -> Result<Settings, Fault> {
         Provider::S3 | Provider::Ecs => {
             settings.endpoint = text("endpoint").map(|endpoint| with_scheme(&endpoint, false));
             settings.path_style = text("s3ForcePathStyle").map(|style| style == "true");
-            if let Some(key) = text("sseCustomerKey") {
+            let key = text("sseCustomerKey");
+            require_known(text("sseCustomerAlgorithm").as_deref(), key.as_deref())?;
+            if let Some(key) = key {
                 settings.encryption = Encryption::with_customer_key(&key);
             }
         }
@@ -157,6 +162,17 @@ pub fn of_secret(provider: Provider, bag: Bag) -> Result<Settings, Fault> {
     }
     settings.credentials = Credentials::Bag(bag);
     Ok(settings)
+}
+
+/// Refuses another encryption than there is, and one that has no key: otherwise objects would be there in the open.
+fn require_known(algorithm: Option<&str>, key: Option<&str>) -> Result<(), Fault> {
+    match (algorithm, key) {
+        (None, _) | (Some("AES256"), Some(_)) => Ok(()),
+        (Some(_), None) => Err(Fault::Credentials("the secret has sseCustomerAlgorithm, and no sseCustomerKey".into())),
+        (Some(_), Some(_)) => {
+            Err(Fault::Credentials("sseCustomerAlgorithm in the secret has to be AES256: there is no other".into()))
+        }
+    }
 }
 
 fn of_ecs(role: &str, endpoint: &str, environment: &Environment) -> Result<Settings, Fault> {
@@ -218,6 +234,34 @@ mod tests {
         let settings = of_secret(Provider::Oss, oss).unwrap();
         assert_eq!(settings.flavour, Some(Flavour::Oss));
         assert_eq!(settings.endpoint.as_deref(), Some("https://oss-eu-central-1.aliyuncs.com"));
+    }
+
+    #[test]
+    fn an_encryption_that_there_is_not_is_refused() {
+        let key = ("sseCustomerKey", "01234567890123456789012345678901");
+        let with = |algorithm| of_secret(Provider::S3, values(&[key, ("sseCustomerAlgorithm", algorithm)]));
+        assert_eq!(with("AES256").unwrap().encryption, Encryption::with_customer_key(key.1));
+        let refused = [with("aws:kms"), of_secret(Provider::S3, values(&[("sseCustomerAlgorithm", "AES256")]))];
+        for refused in refused {
+            let fault = refused.unwrap_err();
+            let said = fault.to_string();
+            assert!(matches!(fault, Fault::Credentials(_)) && said.contains("sseCustomerAlgorithm"), "{said}");
+            assert!(!said.contains(key.1), "{said}");
+        }
+    }
+
+    /// They are for the SDK that etcdbrctl is made with, and its checksums.
+    #[test]
+    fn what_is_said_of_checksums_changes_nothing() {
+        let region = ("region", "eu-west-1");
+        let plain = of_secret(Provider::S3, values(&[region])).unwrap();
+        for name in ["requestChecksumCalculation", "responseChecksumValidation"] {
+            for value in ["when_required", "when_supported"] {
+                let told = of_secret(Provider::S3, values(&[region, (name, value)])).unwrap();
+                let told = Settings { credentials: plain.credentials.clone(), ..told };
+                assert_eq!(format!("{told:?}"), format!("{plain:?}"), "{name}");
+            }
+        }
     }
 
     #[test]
