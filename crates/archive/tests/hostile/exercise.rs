@@ -10,12 +10,15 @@ mod mend;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
+use std::io::Write;
 use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::{Arc, LazyLock};
+use std::task::{Context, Poll, Waker};
 
 use archive::Object;
 use archive::about::{ClusterNote, FullNote, LineageNote};
-use archive::encryption::Lockbox;
+use archive::encryption::{ArchiveKey, Keyring, Lockbox};
 use archive::fence::Claim;
 use archive::layout::etcdbrctl::Events;
 use archive::layout::k3s::Metadata;
@@ -23,13 +26,26 @@ use archive::layout::{PeerArchive, etcdbrctl, find, k3s, openshift};
 use archive::name::Name;
 use archive::object::{Wanted, read_header};
 use archive::proof::{Proof, Proven};
-use archive::sealing::NoKeys;
 use bytes::Bytes;
 use etcd_data::database::Direction;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use store::{Info, Key};
+
+/// The archive key of the golden archive, with which what is sealed in the corpus is encrypted.
+static KEYS: LazyLock<[ArchiveKey; 1]> = LazyLock::new(|| {
+    let lockbox = include_bytes!("../../../../testdata/golden/archive/1/lockbox.json");
+    let mut file = tempfile::NamedTempFile::new().expect("a scratch file");
+    file.write_all(include_bytes!("../../../../testdata/golden/archive/1/key-file")).expect("a scratch file");
+    let mut keyring = Keyring::new();
+    keyring.add_key_file(file.path()).expect("a key");
+    let lockbox = read::<Lockbox>(lockbox).expect("a lockbox");
+    // A key file asks nobody, so there is nothing to wait for.
+    let opened = pin!(keyring.open(&lockbox.cluster, &lockbox)).poll(&mut Context::from_waker(Waker::noop()));
+    let Poll::Ready(Ok(opened)) = opened else { panic!("the key file does not open the lockbox") };
+    [opened.key]
+});
 
 /// A whole object, as it is and with the digests that it should have: opened, and all of it read, in both directions and by key.
 pub(crate) fn object(bytes: &[u8]) {
@@ -39,9 +55,9 @@ pub(crate) fn object(bytes: &[u8]) {
     }
 }
 
-fn read_object(bytes: Bytes) -> Option<Object> {
+pub(crate) fn read_object(bytes: Bytes) -> Option<Object> {
     let header = read_header(&bytes);
-    let object = Object::open("hostile", Arc::new(bytes), &NoKeys).ok()?;
+    let object = Object::open("hostile", Arc::new(bytes), &KEYS[..]).ok()?;
     assert_eq!(header.as_ref().ok(), Some(object.header()));
     let _ = (object.closing().is_ok(), object.tables().is_ok(), object.verify_digest().is_ok());
     let _ = object.key_index_agrees();

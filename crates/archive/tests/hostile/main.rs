@@ -6,6 +6,7 @@
 mod exercise;
 mod short_run;
 
+use std::fs;
 use std::path::PathBuf;
 
 use short_run::{OF_PARTS, Target, change_at_random, corpus, replay, within};
@@ -28,6 +29,14 @@ fn all_of_the_corpus_is_replayed() {
     assert_eq!(named(within(&fuzzed)), targets, "each fuzz target has its line in TARGETS or in OF_PARTS");
     assert_eq!(named(within(&corpus())), targets, "each fuzz target has a corpus");
     replay(&TARGETS);
+}
+
+/// What does not open would teach a fuzzer nothing of what is in it.
+#[test]
+fn the_corpus_has_an_object_that_is_sealed_and_opens() {
+    let files = within(&corpus().join("object")).into_iter().map(|file| fs::read(file).unwrap());
+    let opened = files.filter_map(|bytes| exercise::read_object(bytes.into()));
+    assert!(opened.into_iter().any(|object| object.header().encryption.is_some()));
 }
 
 #[test]
