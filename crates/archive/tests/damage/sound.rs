@@ -89,7 +89,7 @@ pub(crate) fn keys_in(store: &dyn Store, handle: &Handle) -> BTreeSet<String> {
     listed.into_iter().map(|info| info.key.to_string()).collect()
 }
 
-fn all(store: &dyn Store, handle: &Handle) -> BTreeMap<String, Bytes> {
+pub(crate) fn all(store: &dyn Store, handle: &Handle) -> BTreeMap<String, Bytes> {
     let keys = keys_in(store, handle);
     keys.into_iter().map(|key| (key.clone(), read(store, handle, &Key::parse(key).unwrap()))).collect()
 }

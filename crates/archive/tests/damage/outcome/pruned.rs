@@ -2,12 +2,16 @@
 //!
 //! What has to stay is told by the policy and by what is true, not by the plan: the newest full that is sound by itself,
 //! and every point after it that could be brought back, whichever way. What comes before that may go.
+//!
+//! Where what tells of the cluster, of a lineage or of a key is damaged, that is judged after it was put back: while it is not,
+//! what hangs on it cannot be read, and is not lost.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use archive::archive::Archive;
+use archive::name::Name;
 use archive::point::At;
 use archive::prune::{Gone, Pruned};
 use archive::retention::Rule;
@@ -16,7 +20,7 @@ use etcd_data::Revision;
 use store::Store;
 
 use super::{Case, Outcome, Rebuilt, read_all};
-use crate::sound::keys_in;
+use crate::sound::{all, keys_in, store_of};
 use crate::world::moment;
 
 /// When everything is read again: after all that was recorded.
@@ -65,7 +69,7 @@ impl Case<'_> {
             return Ok(format!("UNTOLD: {gone} gone, and {told} told"));
         }
         pruned?;
-        let after = if gone == 0 { there.clone() } else { self.there(store, there)? };
+        let after = if gone == 0 { there.clone() } else { self.there(&self.put_back(store), there)? };
         let lost: Vec<&i64> = must_stay.difference(&after).collect();
         if !lost.is_empty() {
             return Ok(format!("LOST {lost:?}"));
@@ -84,13 +88,23 @@ impl Case<'_> {
     }
 
     fn look_before(&self) -> Result<Before, String> {
-        let store = self.store();
+        let store = self.put_back(&self.store());
         let there = self.there(&store, &self.subject.points)?;
         let must_stay = match self.open(&store) {
             Ok(archive) => self.must_stay(&archive, &there),
             Err(_) => BTreeSet::new(),
         };
         Ok(Before { there, must_stay })
+    }
+
+    /// What is in `store`, where the damaged object is as it was if it is one that others cannot be read without.
+    fn put_back(&self, store: &Arc<dyn Store>) -> Arc<dyn Store> {
+        let mut objects = all(&**store, self.handle);
+        let was = &self.subject.objects;
+        let is_damaged = |key: &String| self.damage.objects.get(key) != was.get(key);
+        let damaged = was.iter().filter(|(key, _)| is_sign(key) && is_damaged(key));
+        objects.extend(damaged.map(|(key, bytes)| (key.clone(), bytes.clone())));
+        store_of(&objects, self.handle)
     }
 
     /// Those of `points` that can be brought back. It is an error if one is brought back otherwise than it was.
@@ -128,4 +142,9 @@ impl Case<'_> {
         let has_all = full.to.is_none_or(|named| *revision >= named);
         (is_alone && has_all && self.is_true(&rebuilt)).then_some(revision.0)
     }
+}
+
+fn is_sign(key: &str) -> bool {
+    let name = key.strip_prefix("prod/").and_then(Name::parse);
+    matches!(name, Some(Name::Cluster | Name::Lineage(_) | Name::Lockbox(_)))
 }
