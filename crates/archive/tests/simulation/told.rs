@@ -29,6 +29,29 @@ pub(crate) struct Told {
 }
 
 impl Told {
+    /// Whether less happened than half of what does in so many histories, of anything that is to be survived.
+    pub(crate) fn is_tame(&self) -> bool {
+        let in_ten = [
+            (self.epochs, 10),
+            (self.sealed, 20),
+            (self.fulls, 6),
+            (self.outcomes_unknown, 3),
+            (self.merges, 4),
+            (self.made_fulls, 2),
+            (self.proofs, 15),
+            (self.prunes, 4),
+            (self.deletions, 10),
+            (self.deaths, 2),
+            (self.late_arrivals, 5),
+            (self.long_puts, 3),
+            (self.other_clusters_refused, 6),
+            (self.restores_compared, 80),
+            (self.restores_refused, 6),
+            (self.injected.total(), 200),
+        ];
+        in_ten.iter().any(|(count, least)| 10 * count < least * self.seeds)
+    }
+
     /// Adds what another seed came to.
     pub(crate) fn add(&mut self, other: &Self) {
         let pairs = [
