@@ -306,8 +306,8 @@ fn place(found: Vec<(Key, Finding)>, looked: &mut [Looked], report: &mut Report)
     }
 }
 
-/// Revisions that are missing, and changes that nothing leads to, by what names tell and what was found in snapshots. Where there are only fulls, nothing is
-/// meant to be between them.
+/// Revisions that are missing, and changes that no full leads to, by what names tell and what was found in snapshots.
+/// Where there are only fulls, nothing is meant to be between them.
 fn find_holes(archive: &Archive, looked: &[Looked], report: &mut Report) {
     let facts = looked.iter().filter_map(|looked| Some((looked.report.entry.key.clone(), looked.facts?)));
     let known = Known { fulls: facts.collect(), ..Known::default() };

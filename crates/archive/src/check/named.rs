@@ -1,7 +1,7 @@
 //! What an object is called, beyond what plans are made of: when a full was taken, and whether a delta was merged.
 //!
-//! Whoever restores compares revisions and histories, and needs no more. Retention counts fulls by their times, and merging deltas
-//! by their levels. How often a delta was merged its header does not say, for levels that nobody needs are skipped.
+//! Whoever restores compares revisions and histories, and needs no more. Retention counts fulls by their times, and merging
+//! takes deltas by their levels. How often a delta was merged its header does not say: levels that nobody needs are skipped.
 
 use jiff::Timestamp;
 

@@ -24,7 +24,7 @@ pub struct LineagePoints<'c> {
     pub lineage: Option<&'c LineageId>,
     /// Revisions any of which can be restored, in order.
     pub ranges: Vec<RevisionRange>,
-    /// Changes before those that no full leads to.
+    /// Changes before all of those, that no full leads to.
     pub baseless: Option<Baseless>,
     /// What lies between those.
     pub holes: Vec<Hole>,

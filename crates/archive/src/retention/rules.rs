@@ -14,7 +14,8 @@ use crate::entry::Entry;
 pub enum Rule {
     /// The newest, this many.
     Number(u32),
-    /// The newest, as long as all of them together, with what goes with each, are no larger. The newest one is not spared by this rule.
+    /// The newest, as long as all of them together, with what goes with each, are no larger. The newest one is not
+    /// spared by this rule.
     SizeBytes(u64),
     /// What makes every moment of this last span of time restorable.
     Window(SignedDuration),

@@ -57,7 +57,7 @@ documented! {
         pub cluster: Option<String>,
         /// The revisions that can be restored, as far as names tell or objects were looked into.
         pub ranges: Vec<RangeJson>,
-        /// Changes before those that cannot be restored, because no full leads to them.
+        /// Changes that cannot be restored, because no full leads to them.
         pub baseless: Vec<BaselessJson>,
         /// What is missing between them.
         pub holes: Vec<HoleJson>,
