@@ -345,7 +345,7 @@ impl Desk<'_> {
         }
         let is_newer = self.set_aside.iter().all(|(key, _)| self.newer.contains(key));
         let kind = if is_newer { Kind::Unsupported } else { Kind::Corrupt };
-        Error::NothingLeft { source: error, set_aside: self.set_aside.clone(), kind }
+        Error::NothingLeft { source: error, set_aside: self.set_aside.as_slice().into(), kind }
     }
 
     fn open_fulls(&mut self, fulls: &[Key]) -> Result<(), Error> {

@@ -52,7 +52,7 @@ pub enum Error {
         /// What is missing without them.
         source: crate::plan::PlanError,
         /// Those, and what is wrong with each.
-        set_aside: Vec<(Key, String)>,
+        set_aside: Box<[(Key, String)]>,
         /// What a caller may do about that: get a newer version if all of them are of a newer format.
         kind: Kind,
     },

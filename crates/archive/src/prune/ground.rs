@@ -111,7 +111,7 @@ impl Archive {
             let unusable = match error {
                 // Where nothing can be restored, nothing is deleted; but if a lockbox is why, that has to be told.
                 Error::Plan(_) => set_aside,
-                Error::NothingLeft { set_aside, .. } => set_aside,
+                Error::NothingLeft { set_aside, .. } => set_aside.into_vec(),
                 Error::Object { source: ObjectError::NoKey { .. }, .. } => {
                     let known = lost.len();
                     lost.extend(self.tampered_lockboxes(&heard.locked));
