@@ -1,11 +1,12 @@
 //! The HTTP server of the agent and of `wrap`: who is let in, over which connection, and how much anybody may ask.
 //!
-//! Whoever has something to serve gives [`Routes`]: what anybody may ask, what tells of the cluster, and what changes
-//! something. [`Guard`] says who may ask which; [`Limits`] bounds every request; [`Listener`] and [`Tls`] are opened at the start, so that a port in
+//! Whoever has something to serve gives [`Routes`]: what anybody may ask, what tells of the cluster, what tells keys and
+//! values that are in it, and what changes something. [`Guard`] says who may ask which; [`Limits`] bounds every request; [`Listener`] and [`Tls`] are opened at the start, so that a port in
 //! use or a certificate that has expired is refused there and not met later. [`serve`] joins them.
 //!
 //! Changing calls need the bearer token or a client certificate. That they need neither is possible, for the published
-//! protocol has no such thing, and has to be asked for. On loopback, what needs neither is asked by address or as
+//! protocol has no such thing, and has to be asked for. Keys and values need one of both too, unless only this machine
+//! reaches the server: of Kubernetes they are all Secrets. On loopback, what needs neither is asked by address or as
 //! `localhost` only.
 
 mod error;

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use agent::http::looks::restorer::Restorer;
-use agent::http::looks::{Looks, changing, reading};
+use agent::http::looks::{Looks, changing, reading, revealing};
+use agent::http::{Guard, Limits, Listener, Routes, serve};
 use api::keys::{Became, Diff, Found, History, Keys};
 use api::points::{PointKind, Proof, Timeline};
 use api::problem::{Kind, Problem};
@@ -70,7 +71,7 @@ async fn asked_of(restorer: Option<Arc<dyn Restorer>>) -> Asked {
     let agent = Agent { name: "agent-0".into(), version: "0.1.0".into(), began: now };
     let (status, watched) = watch::channel(Arc::new(Status::beginning(agent, Cluster::default())));
     let looks = Looks::new(watched, world.shelf(), restorer);
-    let router = reading(Arc::clone(&looks)).merge(changing(looks));
+    let router = reading(Arc::clone(&looks)).merge(revealing(Arc::clone(&looks))).merge(changing(looks));
     Asked { world, router, status, ordered: Arc::default() }
 }
 
@@ -186,6 +187,48 @@ async fn what_is_not_there_is_said_with_what_is() {
     ] {
         assert_eq!(asked.problem(path, StatusCode::BAD_REQUEST).await.kind, Kind::Usage, "{path}");
     }
+}
+
+/// As in a pod with the published program's flags: whoever reaches it learns how the archive is, and no Secret.
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_reaches_an_agent_learns_no_key_and_no_value_of_it() {
+    let asked = asked().await;
+    let (_status, watched) = watch::channel(Arc::clone(&asked.status.borrow()));
+    let looks = Looks::new(watched, asked.world.shelf(), None);
+    let routes = Routes {
+        reading: reading(Arc::clone(&looks)),
+        revealing: revealing(Arc::clone(&looks)),
+        changing: changing(looks),
+        ..Routes::default()
+    };
+    let listener = Listener::bind("0.0.0.0:0".parse().unwrap()).unwrap();
+    let port = listener.address().unwrap().port();
+    let guard = Guard { changes_are_open: true, ..Guard::default() };
+    let serving =
+        tokio::spawn(
+            async move { serve(listener, None, &guard, Limits::default(), routes, std::future::pending()).await },
+        );
+    let http = reqwest::Client::new();
+    let at = |path: &str| format!("http://127.0.0.1:{port}/api/v1/{path}");
+    for path in [
+        "keys".to_owned(),
+        format!("key?key={CHECKOUT}&at=500"),
+        format!("history?key={CHECKOUT}"),
+        "diff?from=740&to=1199".to_owned(),
+    ] {
+        let answer = http.get(at(&path)).send().await.unwrap();
+        assert_eq!(answer.status(), 403, "{path}");
+        let said = answer.text().await.unwrap();
+        let problem: Problem = serde_json::from_str(&said).unwrap();
+        assert_eq!(problem.kind, Kind::Withheld, "{path}");
+        assert!(!said.contains("replicas") && !said.contains("/registry/"), "{said}");
+    }
+    for path in ["status", "points", "events"] {
+        assert_eq!(http.get(at(path)).send().await.unwrap().status(), 200, "{path}");
+    }
+    let plan = http.post(at("restore/plan")).json(&Wish { at: "999".into(), lineage: None }).send().await.unwrap();
+    assert_eq!(plan.status(), 200);
+    serving.abort();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -34,6 +34,8 @@ pub enum Kind {
     Unavailable,
     /// No permission.
     Denied,
+    /// It is shown to nobody, because nothing tells who may see it.
+    Withheld,
 }
 
 impl Problem {

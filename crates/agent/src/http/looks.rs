@@ -12,8 +12,9 @@
 //! | `POST /api/v1/restore/plan`      | [`api::restore::Plan`], for an [`api::restore::Wish`]             |
 //! | `POST /api/v1/restore`           | [`api::restore::Restoring`], for an [`api::restore::Order`]       |
 //!
-//! Every error is an [`api::problem::Problem`]. Only the last request changes anything, so it is apart from the others:
-//! who serves these routers asks for more there. Whoever asks waits for a turn, and for an answer, only so long.
+//! Every error is an [`api::problem::Problem`]. Only the last request changes anything, and only
+//! `keys`, `key`, `history` and `diff` tell keys and values, so these are apart from the others: who serves these routers asks
+//! for more there. Whoever asks waits for a turn, and for an answer, only so long.
 //!
 //! - [`shelf`]: the archive, open, and opened anew when it is old
 //! - [`restorer`]: who restores, where somebody does
@@ -85,18 +86,24 @@ impl Looks {
     }
 }
 
-/// The requests that change nothing.
+/// The requests that tell of the archive, and of none of its keys.
 pub fn reading(looks: Arc<Looks>) -> Router {
     Router::new()
         .route("/api/v1/status", get(status))
         .route("/api/v1/events", get(events::events))
         .route("/api/v1/points", get(points))
+        .route("/api/v1/restore/plan", post(plan))
+        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
+        .with_state(looks)
+}
+
+/// The requests that tell keys and values.
+pub fn revealing(looks: Arc<Looks>) -> Router {
+    Router::new()
         .route("/api/v1/keys", get(keys))
         .route("/api/v1/key", get(key))
         .route("/api/v1/history", get(history))
         .route("/api/v1/diff", get(diff))
-        .route("/api/v1/restore/plan", post(plan))
-        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .with_state(looks)
 }
 

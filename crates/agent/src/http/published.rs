@@ -113,6 +113,7 @@ pub fn routes(prepare: Arc<dyn Prepare>, snapshots: Arc<dyn Snapshots>, forward:
             .route("/config", any(configuration))
             .route("/metrics", get(metrics))
             .with_state(published.clone()),
+        revealing: Router::new(),
         changing: Router::new()
             .route("/initialization/start", any(start))
             .route("/initialization/status", any(status))

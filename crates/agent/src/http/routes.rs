@@ -12,7 +12,7 @@ use http::{HeaderValue, StatusCode};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::guard::{Does, Guard, Names, Peer};
+use super::guard::{Does, Guard, Peer, Reach};
 use super::limits::Limits;
 
 /// What is served, by who may ask it.
@@ -22,6 +22,8 @@ pub struct Routes {
     pub open: Router,
     /// What tells of the cluster.
     pub reading: Router,
+    /// What tells keys and values that are in it.
+    pub revealing: Router,
     /// What changes something, whatever its method.
     pub changing: Router,
 }
@@ -30,7 +32,7 @@ pub struct Routes {
 #[derive(Clone)]
 struct Door {
     guard: Guard,
-    names: Names,
+    reach: Reach,
     does: Does,
     places: Arc<Semaphore>,
     within: Duration,
@@ -42,15 +44,16 @@ impl Routes {
         Self {
             open: self.open.merge(others.open),
             reading: self.reading.merge(others.reading),
+            revealing: self.revealing.merge(others.revealing),
             changing: self.changing.merge(others.changing),
         }
     }
 
-    /// Everything behind its door, where the server may be asked by `names`.
-    pub(super) fn guarded(self, guard: &Guard, names: Names, limits: &Limits) -> Router {
+    /// Everything behind its door, where the server is reached like that.
+    pub(super) fn guarded(self, guard: &Guard, reach: Reach, limits: &Limits) -> Router {
         let door = |does, within| {
             let places = Arc::new(Semaphore::new(limits.at_once));
-            from_fn_with_state(Door { guard: guard.clone(), names, does, places, within }, pass)
+            from_fn_with_state(Door { guard: guard.clone(), reach, does, places, within }, pass)
         };
         // Only what there is has a door: asking for what there is not, needs no token.
         let behind = |router: Router, does, within| {
@@ -58,6 +61,7 @@ impl Routes {
         };
         self.open
             .merge(behind(self.reading, Does::Read, limits.reads_within))
+            .merge(behind(self.revealing, Does::Reveal, limits.reads_within))
             .merge(behind(self.changing, Does::Change, limits.changes_within))
             .layer(DefaultBodyLimit::max(limits.body_bytes))
             .layer(from_fn(add_headers))
@@ -66,9 +70,9 @@ impl Routes {
 
 async fn pass(State(door): State<Door>, request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<Peer>().copied().unwrap_or_default();
-    if let Err(refusal) = door.guard.admit(door.does, peer, door.names, request.headers()) {
+    if let Err(refusal) = door.guard.admit(door.does, peer, door.reach, request.headers()) {
         tracing::info!(path = request.uri().path(), ?refusal, "somebody was not let in");
-        return refusal.answer().into_response();
+        return refusal.answer(door.does);
     }
     let Ok(_place) = door.places.try_acquire() else {
         return (StatusCode::SERVICE_UNAVAILABLE, [(RETRY_AFTER, "1")], "too many requests at once\n").into_response();

@@ -21,7 +21,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 
-use super::guard::{Guard, Names, Peer};
+use super::guard::{Guard, Peer, Reach};
 use super::limits::Limits;
 use super::listener::Listener;
 use super::routes::Routes;
@@ -41,9 +41,9 @@ pub async fn serve(
     routes: Routes,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let names = Names::at(listener.address()?, tls.is_some());
+    let reach = Reach::at(listener.address()?, tls.as_ref());
     let listener = listener.into_tokio()?;
-    let mut router = routes.guarded(guard, names, &limits);
+    let mut router = routes.guarded(guard, reach, &limits);
     if tls.is_some() {
         router = router.layer(from_fn(add_tls_headers));
     }

@@ -29,8 +29,13 @@ struct Served {
 }
 
 fn served(tls: Option<Tls>, guard: Guard, limits: Limits, routes: Routes) -> Served {
-    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let address = listener.address().unwrap();
+    served_at("127.0.0.1:0", tls, guard, limits, routes)
+}
+
+/// Wherever it listens, it is asked over loopback.
+fn served_at(at: &str, tls: Option<Tls>, guard: Guard, limits: Limits, routes: Routes) -> Served {
+    let listener = Listener::bind(at.parse().unwrap()).unwrap();
+    let address = SocketAddr::from(([127, 0, 0, 1], listener.address().unwrap().port()));
     let (stop, stopped) = oneshot::channel::<()>();
     let until = async {
         let _ = stopped.await;
@@ -50,10 +55,11 @@ impl Served {
     }
 }
 
-fn three_doors() -> Routes {
+fn all_doors() -> Routes {
     Routes {
         open: Router::new().route("/healthz", get(|| async { "open" })),
         reading: Router::new().route("/look", get(|| async { "read" })),
+        revealing: Router::new().route("/value", get(|| async { "s3cret" })),
         changing: Router::new()
             .route("/change", post(|| async { "changed" }))
             .route("/send", post(|Json(sent): Json<Vec<u8>>| async move { sent.len().to_string() })),
@@ -70,7 +76,7 @@ async fn each_door_asks_for_what_it_needs() {
     fs::write(file.path(), "word\n").unwrap();
     let guard =
         Guard { token: Some(TokenFile::open(file.path()).unwrap()), reads_are_closed: true, ..Guard::default() };
-    let server = served(None, guard, Limits::default(), three_doors());
+    let server = served(None, guard, Limits::default(), all_doors());
     let http = Client::new();
     assert_eq!(status(http.get(server.url("/healthz"))).await, 200);
     assert_eq!(status(http.get(server.url("/look"))).await, 401);
@@ -83,11 +89,51 @@ async fn each_door_asks_for_what_it_needs() {
     server.stop().await;
 }
 
+/// As the published program is started in a pod: for every network, and everybody may have a full taken.
+#[tokio::test]
+async fn values_are_told_to_others_only_if_they_prove_who_they_are() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), "word\n").unwrap();
+    let token = Some(TokenFile::open(file.path()).unwrap());
+    let unproven = Guard { changes_are_open: true, ..Guard::default() };
+    let by_token = Guard { token, ..unproven.clone() };
+    let http = Client::new();
+    for (at, guard, word, expected) in [
+        ("127.0.0.1:0", &unproven, None, 200),
+        ("127.0.0.1:0", &by_token, None, 200),
+        ("0.0.0.0:0", &unproven, None, 403),
+        ("0.0.0.0:0", &unproven, Some("word"), 403),
+        ("0.0.0.0:0", &by_token, None, 401),
+        ("0.0.0.0:0", &by_token, Some("world"), 403),
+        ("0.0.0.0:0", &by_token, Some("word"), 200),
+    ] {
+        let server = served_at(at, None, guard.clone(), Limits::default(), all_doors());
+        let asked = http.get(server.url("/value"));
+        let asked = word.into_iter().fold(asked, reqwest::RequestBuilder::bearer_auth);
+        let answer = asked.send().await.unwrap();
+        let (status, opens) = (answer.status().as_u16(), answer.headers().contains_key("www-authenticate"));
+        let said = answer.text().await.unwrap();
+        assert_eq!(status, expected, "{at} {guard:?} {word:?}: {said}");
+        assert_eq!(said.contains("s3cret"), status == 200, "{said}");
+        if status != 200 {
+            let problem: api::problem::Problem = serde_json::from_str(&said).unwrap();
+            let is_withheld = guard.token.is_none();
+            assert_eq!(problem.kind == api::problem::Kind::Withheld, is_withheld, "{problem:?}");
+            assert_eq!(problem.remedy.is_some_and(|remedy| remedy.contains("--token-file")), is_withheld);
+            assert_eq!(opens, !is_withheld, "a token is asked for only where one opens it");
+        }
+        for open in [http.get(server.url("/look")), http.post(server.url("/change"))] {
+            assert_eq!(open.send().await.unwrap().status(), 200);
+        }
+        server.stop().await;
+    }
+}
+
 /// A page of `evil.example` whose name leads to loopback once it is loaded.
 #[tokio::test]
 async fn a_page_that_lets_its_name_lead_here_reads_and_changes_nothing() {
     let guard = Guard { changes_are_open: true, ..Guard::default() };
-    let server = served(None, guard, Limits::default(), three_doors());
+    let server = served(None, guard, Limits::default(), all_doors());
     let (http, port) = (Client::new(), server.address.port());
     for (host, expected) in [("evil.example", 403), ("localhost", 200), ("127.0.0.1", 200)] {
         let host = format!("{host}:{port}");
@@ -107,7 +153,7 @@ async fn a_page_that_lets_its_name_lead_here_reads_and_changes_nothing() {
 async fn what_is_too_much_is_refused() {
     let began = Arc::new(Notify::new());
     let go_on = Arc::new(Notify::new());
-    let mut routes = three_doors();
+    let mut routes = all_doors();
     let (told, waits) = (Arc::clone(&began), Arc::clone(&go_on));
     let slow = move || {
         let (told, waits) = (Arc::clone(&told), Arc::clone(&waits));
@@ -137,7 +183,7 @@ async fn what_is_too_much_is_refused() {
 #[tokio::test]
 async fn whoever_says_nothing_is_not_waited_for() {
     let limits = Limits { head_within: Duration::from_millis(100), connections: 1, ..Limits::default() };
-    let server = served(None, Guard::default(), limits, three_doors());
+    let server = served(None, Guard::default(), limits, all_doors());
     let mut silent = tokio::net::TcpStream::connect(server.address).await.unwrap();
     silent.write_all(b"GET /healthz HTT").await.unwrap();
     // There is one place, so this is answered only once the other is gone.
@@ -230,7 +276,7 @@ async fn a_certificate_opens_doors_and_a_new_one_is_used_at_once() {
         client_ca: Some(ours.ca()),
         client_certificate: ClientCertificate::Asked,
     };
-    let server = served(Some(Tls::open(files).unwrap()), Guard::default(), Limits::default(), three_doors());
+    let server = served(Some(Tls::open(files).unwrap()), Guard::default(), Limits::default(), all_doors());
     let url = |path: &str| format!("https://{}{path}", server.address);
 
     let nobody = ours.client(None);
@@ -256,13 +302,31 @@ async fn a_certificate_opens_doors_and_a_new_one_is_used_at_once() {
 }
 
 #[tokio::test]
+async fn a_certificate_opens_values_where_others_reach_them() {
+    let ours = Authority::new();
+    let (certificate, key) = ours.sign("server", 2100);
+    let (their_crt, their_key) = ours.sign("client", 2100);
+    for (client_ca, expected) in [(Some(ours.ca()), [401, 200]), (None, [403, 403])] {
+        let (certificate, key, client_certificate) = (certificate.clone(), key.clone(), ClientCertificate::Asked);
+        let tls = Tls::open(TlsFiles { certificate, key, client_ca, client_certificate }).unwrap();
+        let server = served_at("0.0.0.0:0", Some(tls), Guard::default(), Limits::default(), all_doors());
+        let url = format!("https://{}/value", server.address);
+        for (client, expected) in [ours.client(None), ours.client(Some((&their_crt, &their_key)))].iter().zip(expected)
+        {
+            assert_eq!(status(client.get(&url)).await, expected);
+        }
+        server.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn nobody_connects_without_a_certificate_where_one_is_required() {
     let ours = Authority::new();
     let (certificate, key) = ours.sign("server", 2100);
     let (their_crt, their_key) = ours.sign("client", 2100);
     let client_certificate = ClientCertificate::Required;
     let files = TlsFiles { certificate, key, client_ca: Some(ours.ca()), client_certificate };
-    let server = served(Some(Tls::open(files).unwrap()), Guard::default(), Limits::default(), three_doors());
+    let server = served(Some(Tls::open(files).unwrap()), Guard::default(), Limits::default(), all_doors());
     let url = format!("https://{}/healthz", server.address);
     assert!(ours.client(None).get(&url).send().await.is_err());
     assert_eq!(status(ours.client(Some((&their_crt, &their_key))).get(&url)).await, 200);

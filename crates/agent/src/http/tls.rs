@@ -61,6 +61,11 @@ impl Tls {
         Ok(Self { files, current: Mutex::new((marks, Arc::new(config))) })
     }
 
+    /// Whether whoever connects may show a certificate that is believed.
+    pub(super) fn takes_certificates(&self) -> bool {
+        self.files.client_ca.is_some()
+    }
+
     /// What holds for the next connection. Files that cannot be used leave things as they are: whoever replaces them
     /// may not be done.
     pub(super) fn config(&self) -> Arc<ServerConfig> {

@@ -21,7 +21,8 @@ export function expect(answers) {
   expected = answers;
 }
 
-export async function visit(options = {}) {
+/** A page, which asks nobody for anything but where it is `from`. */
+export async function visit(options = {}, from = stage) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, timezoneId: 'UTC', ...options });
   context.setDefaultTimeout(20_000);
   const page = await context.newPage();
@@ -32,7 +33,7 @@ export async function visit(options = {}) {
   });
   page.on('pageerror', (error) => wrong.push(`error: ${error.stack}`));
   page.on('request', (request) => {
-    if (!request.url().startsWith(`${stage}/`)) wrong.push(`request: ${request.url()}`);
+    if (!request.url().startsWith(`${from}/`)) wrong.push(`request: ${request.url()}`);
   });
   await page.addInitScript(() => {
     document.addEventListener('securitypolicyviolation', (event) => console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`));

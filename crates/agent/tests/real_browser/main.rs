@@ -21,7 +21,12 @@ async fn a_person_on_call_sees_what_is_so_and_nothing_else() {
     std::fs::create_dir_all(&pictures).unwrap();
     let script = testkit::checkout::package().join("tests/real_browser/page.mjs");
     let mut command = tokio::process::Command::from(testkit::browser::script(&script));
-    command.env("STAGE", &stage.address).env("PICTURES", &pictures).stdin(Stdio::null()).kill_on_drop(true);
+    command
+        .env("STAGE", &stage.address)
+        .env("PICTURES", &pictures)
+        .envs(stage.guarded.clone())
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
     let shown = tokio::time::timeout(Duration::from_secs(300), command.output()).await.unwrap().unwrap();
     let [out, err] = [shown.stdout, shown.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     println!("{out}");

@@ -212,21 +212,111 @@ await step('all of it works without a mouse', async () => {
 });
 
 await step('an agent that wants to know who asks gets a token', async () => {
-  // A page that is open meanwhile is asked for its token as well, at a time of its own.
-  await page.context().close();
-  expect(/401|Failed to load resource/);
-  await become('guarded');
-  const guarded = await visit();
-  await guarded.goto(stage);
+  expect(/401|403|Failed to load resource/);
+  const guarded = await visit({}, process.env.CLOSED);
+  await guarded.goto(process.env.CLOSED);
   await see(guarded.getByText('The agent wants to know who asks'));
   await picture(guarded, 'token');
+  await guarded.getByLabel('Token').fill('sesame');
+  await guarded.keyboard.press('Enter');
+  await see(guarded.locator('form').getByText('this token does not open it'));
   await guarded.getByLabel('Token').fill('open-sesame');
   await guarded.keyboard.press('Enter');
   await see(card(guarded, 'Recoverable').getByText('Recoverable', { exact: true }));
   await see(card(guarded, 'Timeline').locator('svg .range'));
   await guarded.context().close();
-  await become('well');
+});
+
+await step('keys and values are shown to others only when they say who they are', async () => {
+  const known = await visit({}, process.env.BY_TOKEN);
+  await known.goto(process.env.BY_TOKEN);
+  await see(card(known, 'Recoverable').getByText('Recoverable', { exact: true }));
+  const checkout = encodeURIComponent(Buffer.from('/registry/deployments/shop/checkout').toString('base64'));
+  await known.goto(`${process.env.BY_TOKEN}/#/keys?at=999&prefix=/registry/deployments/&key=${checkout}`);
+  await see(known.getByText('The agent wants to know who asks'));
+  assert.equal(await known.getByLabel('Token').count(), 1);
+  assert.equal(await known.getByText('"replicas": 5', { exact: false }).count(), 0);
+  await picture(known, 'keys-token');
+  await known.getByLabel('Token').fill('open-sesame');
+  await known.keyboard.press('Enter');
+  await see(card(known, 'Keys').getByText('/registry/deployments/shop/checkout'));
+  await see(card(known, 'Key').getByText('"replicas": 5', { exact: false }));
+  assert.equal(await known.getByLabel('Token').count(), 0);
+  await known.context().close();
+});
+
+await step('where nobody can say who they are, the page tells what is missing, and shows the rest', async () => {
+  const stranger = await visit({}, process.env.WITHHELD);
+  for (const view of ['keys?prefix=/registry/secrets/', 'diff?from=999&to=1010']) {
+    await stranger.goto(`${process.env.WITHHELD}/#/${view}`);
+    const told = card(stranger, 'Not shown');
+    await see(told.getByText('--token-file names a file', { exact: false }));
+    assert.equal(await stranger.getByRole('alert').count(), 0, 'it is no error');
+    assert.equal(await stranger.getByLabel('Token').count(), 0, 'no token opens it');
+    await picture(stranger, `withheld-${view.split('?')[0]}`);
+  }
   expect(null);
+  await stranger.goto(`${process.env.WITHHELD}/#/points`);
+  await see(stranger.locator('main tbody tr'));
+  await stranger.context().close();
+});
+
+/** The colours of the page and of its text, and each text that is hard to read, as people's eyes weigh light. */
+const colours = (page) => page.evaluate(() => {
+  const parts = (colour) => colour.match(/[\d.]+/g).map(Number);
+  const light = ([red, green, blue]) => {
+    const [r, g, b] = [red, green, blue].map((part) => part / 255).map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = (element) => {
+    const [red, green, blue, opaque = 1] = parts(getComputedStyle(element).backgroundColor);
+    return opaque > 0 ? [red, green, blue] : behind(element.parentElement);
+  };
+  const hard = [];
+  let count = 0;
+  for (const element of document.querySelectorAll('body *:not(svg *, :disabled)')) {
+    const says = [...element.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.data.trim());
+    if (!says || !element.checkVisibility()) continue;
+    const [text, ground] = [light(parts(getComputedStyle(element).color)), light(behind(element))];
+    const contrast = (Math.max(text, ground) + 0.05) / (Math.min(text, ground) + 0.05);
+    count += 1;
+    if (contrast < 4.5) hard.push(`${contrast.toFixed(2)}: ${element.textContent.trim()}`);
+  }
+  const { backgroundColor, color } = getComputedStyle(document.body);
+  return { background: backgroundColor, text: color, count, hard };
+});
+
+await step('colours are light or dark as is chosen, that is remembered, and all text can be read on what is behind it', async () => {
+  const chosen = await visit({ colorScheme: 'light' });
+  await chosen.goto(stage);
+  await see(card(chosen, 'Timeline').locator('svg .range'));
+  const button = (choice) => chosen.getByRole('button', { name: `Colours: ${choice}` });
+  const seen = async () => {
+    const { hard, count, ...seen } = await colours(chosen);
+    assert.deepEqual(hard, []);
+    assert.ok(count > 50, `${count} texts were looked at`);
+    return seen;
+  };
+  const light = await seen();
+  await button('auto').click();
+  await see(button('light'));
+  assert.deepEqual(await seen(), light);
+  await button('light').click();
+  await see(button('dark'));
+  const dark = await seen();
+  assert.notEqual(dark.background, light.background);
+  assert.notEqual(dark.text, light.text);
+  await chosen.reload();
+  await see(button('dark'));
+  await see(card(chosen, 'Timeline').locator('svg .range'));
+  assert.deepEqual(await seen(), dark, 'it is remembered');
+  await button('dark').click();
+  await see(button('auto'));
+  assert.deepEqual(await seen(), light, 'as the system has it');
+  await chosen.emulateMedia({ colorScheme: 'dark' });
+  await chosen.waitForFunction((light) => getComputedStyle(document.body).color !== light, light.text);
+  assert.deepEqual(await seen(), dark);
+  await chosen.context().close();
 });
 
 for (const [name, options] of [
@@ -247,6 +337,7 @@ for (const [name, options] of [
       await see(other.locator(`main ${ready}`));
       const [wide, window] = await other.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]);
       assert.ok(wide <= window, `${view} is ${wide} wide, and there is room for ${window}`);
+      assert.deepEqual((await colours(other)).hard, [], view);
       await picture(other, `${name}-${view.split('?')[0] || 'overview'}`);
     }
     await other.context().close();

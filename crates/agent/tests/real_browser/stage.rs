@@ -4,12 +4,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use agent::http::looks::restorer::Restorer;
-use agent::http::looks::{Looks, changing, reading};
-use agent::http::page;
+use agent::http::looks::{Looks, changing, reading, revealing};
+use agent::http::{Guard, Limits, Listener, Routes, TokenFile, page, serve};
 use api::problem::Problem;
 use api::restore::{Ended, Here, Plan, Read, Restoring, Wish};
 use api::status::Status;
-use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, Request};
 use axum::http::StatusCode;
@@ -19,13 +18,18 @@ use axum::routing::post;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
+use tempfile::NamedTempFile;
 use tokio::sync::watch;
 
 use crate::canned;
 use crate::world::World;
 
 pub(crate) struct Stage {
+    /// Where the page is, for this machine.
     pub(crate) address: String,
+    /// Where it is as others reach it, by what the agent wants of them.
+    pub(crate) guarded: [(&'static str, String); 3],
+    _token: NamedTempFile,
     ordered: Arc<Mutex<Vec<Restoring>>>,
 }
 
@@ -38,12 +42,10 @@ enum Scene {
     Beginning,
     /// The agent is gone.
     Away,
-    /// It wants a token.
-    Guarded,
 }
 
-/// What a reading request has to carry in the scene that is guarded.
-const TOKEN: &str = "Bearer open-sesame";
+/// What opens what is guarded.
+const TOKEN: &str = "open-sesame";
 
 impl Stage {
     pub(crate) async fn open() -> Self {
@@ -57,20 +59,31 @@ impl Stage {
         let looks = Looks::new(watched, shelf, Some(Arc::new(Sandbox(Arc::clone(&ordered)))));
 
         let become_scene = post(move |Path(name): Path<String>| async move {
-            let wanted = [Scene::Well, Scene::Late, Scene::Lost, Scene::Beginning, Scene::Away, Scene::Guarded];
+            let wanted = [Scene::Well, Scene::Late, Scene::Lost, Scene::Beginning, Scene::Away];
             let found = wanted.into_iter().find(|scene| format!("{scene:?}").to_lowercase() == name).unwrap();
             scene.send_replace(found);
         });
-        let guarded = scenes.clone();
-        let answers = reading(Arc::clone(&looks))
-            .merge(changing(looks))
-            .layer(from_fn(move |request: Request, next: Next| play(guarded.clone(), request, next)));
-        let router: Router = page::router().merge(answers).route("/stage/{name}", become_scene);
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = format!("http://{}", listener.local_addr().unwrap());
-        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        let playing = scenes.clone();
+        let routes = || {
+            let playing = playing.clone();
+            let plays = from_fn(move |request: Request, next: Next| play(playing.clone(), request, next));
+            Routes {
+                open: page::router().route("/stage/{name}", become_scene.clone()),
+                reading: reading(Arc::clone(&looks)).layer(plays.clone()),
+                revealing: revealing(Arc::clone(&looks)).layer(plays.clone()),
+                changing: changing(Arc::clone(&looks)).layer(plays),
+            }
+        };
+        let token = NamedTempFile::new().unwrap();
+        std::fs::write(token.path(), TOKEN).unwrap();
+        let unproven = Guard { changes_are_open: true, ..Guard::default() };
+        let by_token = Guard { token: Some(TokenFile::open(token.path()).unwrap()), ..Guard::default() };
+        let closed = Guard { reads_are_closed: true, ..by_token.clone() };
+        let guarded = [("WITHHELD", unproven.clone()), ("BY_TOKEN", by_token), ("CLOSED", closed)];
+        let guarded = guarded.map(|(name, guard)| (name, open_at("0.0.0.0:0", guard, routes())));
+        let address = open_at("127.0.0.1:0", unproven, routes());
         tokio::spawn(tell(world, scenes, status, Arc::clone(&ordered)));
-        Self { address, ordered }
+        Self { address, guarded, _token: token, ordered }
     }
 
     /// The revisions that were restored.
@@ -79,20 +92,25 @@ impl Stage {
     }
 }
 
+/// Serves, as an agent does. Gives where this machine reaches it.
+fn open_at(address: &str, guard: Guard, routes: Routes) -> String {
+    let listener = Listener::bind(address.parse().unwrap()).unwrap();
+    let port = listener.address().unwrap().port();
+    tokio::spawn(async move {
+        serve(listener, None, &guard, Limits::default(), routes, std::future::pending()).await.unwrap();
+    });
+    format!("http://127.0.0.1:{port}")
+}
+
 /// An agent that is away answers nothing, and what it was saying breaks off.
 async fn play(scenes: watch::Receiver<Scene>, request: Request, next: Next) -> Response {
     let scene = *scenes.borrow();
-    let token = request.headers().get("authorization").and_then(|token| token.to_str().ok());
     if scene == Scene::Away {
         return StatusCode::BAD_GATEWAY.into_response();
     }
-    if scene == Scene::Guarded && token != Some(TOKEN) {
-        return StatusCode::UNAUTHORIZED.into_response();
-    }
     let (parts, body) = next.run(request).await.into_parts();
     let mut leaving = scenes.clone();
-    let left =
-        async move { drop(leaving.wait_for(|now| *now != scene && matches!(now, Scene::Away | Scene::Guarded)).await) };
+    let left = async move { drop(leaving.wait_for(|now| *now != scene && *now == Scene::Away).await) };
     Response::from_parts(parts, Body::from_stream(body.into_data_stream().take_until(Box::pin(left))))
 }
 
@@ -107,7 +125,7 @@ async fn tell(
         let now = Timestamp::now();
         let scene = *scenes.borrow_and_update();
         let mut told = match scene {
-            Scene::Well | Scene::Away | Scene::Guarded => canned::well(&world, now),
+            Scene::Well | Scene::Away => canned::well(&world, now),
             Scene::Late => canned::late(&world, now),
             Scene::Lost => canned::lost(&world, now),
             Scene::Beginning => canned::beginning(now),

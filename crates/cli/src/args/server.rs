@@ -22,7 +22,7 @@ pub struct TlsArgs {
     /// The key of that certificate
     #[arg(long, value_name = "FILE", requires = "server_cert")]
     server_key: Option<PathBuf>,
-    /// The authorities of client certificates: who shows one may change things
+    /// The authorities of client certificates: who shows one may change things, and see keys and values
     #[arg(long, value_name = "FILE", requires = "server_cert")]
     client_ca: Option<PathBuf>,
     /// Refuse whoever shows none
@@ -59,7 +59,8 @@ impl TlsArgs {
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Who may ask")]
 pub struct GuardArgs {
-    /// A file with the bearer token that opens changing calls; it is read again whenever one is shown
+    /// A file with the bearer token that opens changing calls, and keys and values to others than this machine; it is read
+    /// again whenever one is shown
     #[arg(long, value_name = "FILE", env = "REFLOAT_TOKEN_FILE")]
     token_file: Option<PathBuf>,
     /// Let everybody make changing calls, as the published protocol does

@@ -227,8 +227,12 @@ pub fn routes(
     let scratch = home.scratch.clone();
     let shelf = Shelf::new(Box::new(move || home.open()), scratch);
     let looks = Looks::new(agent.status.clone(), shelf, restorer);
-    let own =
-        Routes { open: page::router(), reading: looks::reading(Arc::clone(&looks)), changing: looks::changing(looks) };
+    let own = Routes {
+        open: page::router(),
+        reading: looks::reading(Arc::clone(&looks)),
+        revealing: looks::revealing(Arc::clone(&looks)),
+        changing: looks::changing(looks),
+    };
     published::routes(prepare, Arc::new(agent.sidecar()), forward).merge(own)
 }
 

@@ -23,7 +23,7 @@ fn status(kind: Kind) -> StatusCode {
         Kind::Unsupported => StatusCode::NOT_IMPLEMENTED,
         Kind::Conflict => StatusCode::CONFLICT,
         Kind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-        Kind::Denied => StatusCode::FORBIDDEN,
+        Kind::Denied | Kind::Withheld => StatusCode::FORBIDDEN,
     }
 }
 

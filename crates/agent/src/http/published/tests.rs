@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tower::ServiceExt;
 
 use super::*;
-use crate::http::guard::Names;
+use crate::http::guard::Reach;
 use crate::http::{Guard, Limits};
 
 /// How it is to go that a data directory is prepared.
@@ -91,7 +91,8 @@ impl Snapshots for Scripted {
 fn served(sidecar: &Arc<Scripted>) -> Router {
     let guard = Guard { changes_are_open: true, ..Guard::default() };
     let forward = Forward::new(None, None).unwrap();
-    routes(Arc::clone(sidecar) as _, Arc::clone(sidecar) as _, forward).guarded(&guard, Names::Any, &Limits::default())
+    let reach = Reach::at("0.0.0.0:8080".parse().unwrap(), None);
+    routes(Arc::clone(sidecar) as _, Arc::clone(sidecar) as _, forward).guarded(&guard, reach, &Limits::default())
 }
 
 async fn ask(router: &Router, method: &str, path: &str) -> (u16, String) {

@@ -218,6 +218,15 @@ async function read<T>(answer: Response): Promise<T> {
 /** Why a request was refused, also where something between here and the agent says so. */
 export async function problemOf(answer: Response): Promise<Problem> {
   const text = await answer.text();
+  const told = inOwnWords(text);
+  // A store that denies something is opened by no token: where one opens it, HTTP says so.
+  if (answer.headers.has('www-authenticate')) {
+    return { kind: 'closed', what: told?.what ?? text.trim(), causes: [], remedy: told?.remedy ?? null };
+  }
+  return told ?? { kind: 'unavailable', what: `the answer was ${answer.status} ${answer.statusText}`.trim(), causes: [], remedy: null };
+}
+
+function inOwnWords(text: string): Problem | null {
   try {
     const problem = JSON.parse(text) as Partial<Problem>;
     if (typeof problem.what === 'string') {
@@ -226,10 +235,7 @@ export async function problemOf(answer: Response): Promise<Problem> {
   } catch {
     // Not the agent's own words.
   }
-  if (answer.status === 401) {
-    return { kind: 'denied', what: 'the agent wants to know who asks', causes: [], remedy: 'enter a token above' };
-  }
-  return { kind: 'unavailable', what: `the answer was ${answer.status} ${answer.statusText}`.trim(), causes: [], remedy: null };
+  return null;
 }
 
 export async function get<T>(path: string, query: Record<string, string | number | null | undefined> = {}): Promise<T> {

@@ -1,6 +1,6 @@
 // The status as it comes in, and whether it still does.
 
-import { asProblem, headers, problemOf, Refused, type Problem, type Status } from './api';
+import { asProblem, headers, problemOf, Refused, setToken, type Problem, type Status } from './api';
 
 /** Without a status for so long, what is shown is no longer so. The agent sends one every few seconds. */
 const STALE_AFTER = 20_000;
@@ -16,6 +16,8 @@ class Live {
   heard = $state<number | null>(null);
   connected = $state(false);
   problem = $state<Problem | null>(null);
+  /** How often somebody has said who they are: what was refused before is asked for again then. */
+  entered = $state(0);
   /** How far this machine's clock is ahead of the agent's. */
   private ahead = 0;
   private wait = FIRST_WAIT;
@@ -38,6 +40,13 @@ class Live {
       if (!document.hidden && !this.connected) this.again();
     });
     void this.listen();
+  }
+
+  /** Shows this token from now on. */
+  enter(token: string): void {
+    setToken(token);
+    this.entered += 1;
+    this.again();
   }
 
   /** Tries at once, and not only after the wait. */
