@@ -19,7 +19,7 @@ use crate::schedule::Schedule;
 use act::Outcome;
 use observe::Members;
 
-pub use cluster::{ClusterSeen, MemberSeen};
+pub use cluster::{ClusterSeen, MemberSeen, Untold};
 pub use plan::{Because, Note, Plan, Step, plan};
 
 /// So long a member is left alone after it was defragmented for its waste, and the cluster after its space was relieved.

@@ -27,7 +27,7 @@ use crate::metrics::{Metrics, Restored};
 use crate::start::decision::Decision;
 use crate::start::directory::Depth;
 use crate::start::others::LOOK;
-use crate::start::ready::{Launch, Ready};
+use crate::start::ready::{BroughtBack, Launch, Ready};
 use crate::start::{Setup, Start};
 use shared::{Known, Shared};
 
@@ -42,6 +42,7 @@ pub struct Member {
     /// Whether a start waits for whoever looks at what runs.
     waits: watch::Sender<bool>,
     prepared: watch::Sender<Prepared>,
+    brought_back: watch::Sender<Option<BroughtBack>>,
     metrics: Arc<Metrics>,
 }
 
@@ -71,11 +72,17 @@ pub enum Prepared {
 
 impl Member {
     /// The member that `setup` tells of; etcd's configuration is the one in `file`. How its data directory is, is told
-    /// `prepared`.
-    pub fn new(setup: Setup, file: PathBuf, prepared: watch::Sender<Prepared>, metrics: Arc<Metrics>) -> Self {
+    /// `prepared`, and what a start restored, `brought_back`.
+    pub fn new(
+        setup: Setup,
+        file: PathBuf,
+        prepared: watch::Sender<Prepared>,
+        brought_back: watch::Sender<Option<BroughtBack>>,
+    ) -> Self {
+        let metrics = Arc::clone(&setup.metrics);
         metrics.beside(&setup.place.name);
         let start = Arc::new(Mutex::new(Start::new(setup.clone())));
-        Self { setup, file, start, waits: watch::Sender::default(), prepared, metrics }
+        Self { setup, file, start, waits: watch::Sender::default(), prepared, brought_back, metrics }
     }
 
     async fn make_fit(&self, depth: Depth) -> Result<(), String> {
@@ -97,7 +104,10 @@ impl Member {
         let ready = ready.await;
         self.count(restores, began, matches!(ready, Ok(Ok(_))));
         let why = match ready {
-            Ok(Ok(Ready { launch, .. })) => {
+            Ok(Ok(Ready { launch, rebuilt, .. })) => {
+                if let Some(rebuilt) = rebuilt {
+                    self.brought_back.send_replace(Some(BroughtBack { at: Timestamp::now(), rebuilt }));
+                }
                 self.prepared.send_replace(Prepared::Ready(launch));
                 return Ok(());
             }

@@ -29,6 +29,7 @@ use crate::follow::{Rhythm, choose};
 use crate::home::Home;
 use crate::member::Prepared;
 use crate::pen::Right;
+use crate::start::ready::BroughtBack;
 use crate::stop::Stop;
 use crate::upkeep;
 
@@ -61,6 +62,8 @@ pub struct Reporter {
     pub care: watch::Receiver<turns::CareStatus>,
     /// How the data directory beside the agent is.
     pub prepared: watch::Receiver<Prepared>,
+    /// What was restored when it was started last.
+    pub brought_back: watch::Receiver<Option<BroughtBack>>,
     /// The files of our own certificates.
     pub certificates: Vec<PathBuf>,
 }
@@ -126,6 +129,7 @@ impl Reporter {
             elsewhere: self.elsewhere.iter().map(|one| (one.place.clone(), one.upkeep.borrow().clone())).collect(),
             care: self.care.borrow().clone(),
             prepared: self.prepared.borrow().clone(),
+            brought_back: self.brought_back.borrow().clone(),
             certificates: Vec::new(),
         }
     }
@@ -154,6 +158,7 @@ struct Heard {
     elsewhere: Vec<(String, upkeep::UpkeepStatus)>,
     care: turns::CareStatus,
     prepared: Prepared,
+    brought_back: Option<BroughtBack>,
     certificates: Vec<Certificate>,
 }
 

@@ -30,6 +30,7 @@ use crate::pen::{Pen, Right};
 use crate::report::{Elsewhere, Reporter};
 use crate::sidecar::Sidecar;
 use crate::start::OnItsWay;
+use crate::start::ready::BroughtBack;
 use crate::stop::Stopper;
 use crate::upkeep::{Schedule, Upkeep, UpkeepStatus};
 
@@ -57,6 +58,8 @@ pub struct Settings {
     pub care: Option<Care>,
     /// How the data directory beside it is.
     pub prepared: watch::Receiver<Prepared>,
+    /// What the member beside it was restored to when it was started last, if it was.
+    pub brought_back: watch::Receiver<Option<BroughtBack>>,
     /// The files of the certificates that it shows, to etcd and to who asks it.
     pub certificates: Vec<PathBuf>,
 }
@@ -120,7 +123,7 @@ impl Agent {
     /// Begins to follow `live` into the archive at `home`.
     pub fn begin(live: Arc<dyn Live>, home: Home, settings: Settings) -> Result<Self, SpoolError> {
         let Settings { name, serves, rhythm, schedule, others, terms, .. } = settings;
-        let Settings { spool, foreign, restoring, care, prepared, certificates, .. } = settings;
+        let Settings { spool, foreign, restoring, care, prepared, brought_back, certificates, .. } = settings;
         let spool = Arc::new(Spool::open(&spool)?);
         let (cluster, holder) = (home.cluster.clone(), name.clone());
         let me = Candidate { cluster, holder, serves, instance: Instance(rand::random()) };
@@ -195,6 +198,7 @@ impl Agent {
             restoring,
             care: cared,
             prepared,
+            brought_back,
             certificates,
         };
         beside.spawn(reporter.report(reported, stopper.stop_signal()));
@@ -301,6 +305,7 @@ mod tests {
             restoring: watch::Sender::default().subscribe(),
             care: None,
             prepared: watch::Sender::default().subscribe(),
+            brought_back: watch::Sender::default().subscribe(),
             certificates: Vec::new(),
         };
         Agent::begin(live, home, settings).unwrap()

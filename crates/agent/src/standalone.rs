@@ -13,12 +13,13 @@ use std::time::Duration;
 
 use etcd_data::Kind;
 use etcd_data::error::kind_of;
+use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
 
 use crate::start::decision::Reason;
 use crate::start::directory::Depth;
 use crate::start::error::StartError;
-use crate::start::ready::Launch as Cluster;
+use crate::start::ready::{BroughtBack, Launch as Cluster};
 use crate::start::{Setup, Start};
 use crate::stop::Stop;
 use crate::supervise::{Launch, Orphans, SuperviseError, Supervised, Surroundings};
@@ -36,6 +37,8 @@ pub struct Tended {
     pub setup: Setup,
     /// Where it writes what it has to say.
     pub log: PathBuf,
+    /// What it was started with last that was restored.
+    pub brought_back: watch::Sender<Option<BroughtBack>>,
 }
 
 /// How it is.
@@ -131,6 +134,10 @@ impl Tended {
                 () = stop.told() => return Ok(()),
             };
             let began = tokio::time::Instant::now();
+            if let Some(rebuilt) = ready.rebuilt {
+                tracing::warn!(%rebuilt, "the data directory was built anew");
+                self.brought_back.send_replace(Some(BroughtBack { at: Timestamp::now(), rebuilt }));
+            }
             let etcd = Supervised::start(self.launch(&ready.launch)?)?;
             life.send_replace(Life::Running);
             tokio::select! {

@@ -72,6 +72,8 @@ pub struct Start {
     left_alone: Option<seen::Member>,
     /// What the right to write is kept for, though there is nothing to write.
     kept_for: KeptFor,
+    /// What was built and not started yet: what that lost has to be told all the same.
+    built: Option<Rebuilt>,
 }
 
 /// Everything that a start depends on.
@@ -129,7 +131,8 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 impl Start {
     /// A start that has seen nothing yet.
     pub fn new(setup: Setup) -> Self {
-        Self { setup, vigil: Vigil::default(), doors: None, left_alone: None, kept_for: KeptFor::default() }
+        let (vigil, kept_for) = (Vigil::default(), KeptFor::default());
+        Self { setup, vigil, doors: None, left_alone: None, kept_for, built: None }
     }
 
     /// Goes on until etcd can be started or somebody has to do something, and tells each step that it waits for.
@@ -323,11 +326,17 @@ impl Start {
             }
         };
         volume::mark(place, held).map_err(StartError::Mark)?;
+        let is_built = rebuilt.is_some();
+        self.built = match &decision {
+            Decision::Keep { .. } | Decision::Restore(_) => rebuilt.or(self.built.take()),
+            // What the cluster has is what counts then.
+            _ => None,
+        };
         // To build it may have taken minutes.
-        if rebuilt.is_some() && matches!(self.meet(&Directory::Empty).await.others, Others::Quorum(_)) {
+        if is_built && matches!(self.meet(&Directory::Empty).await.others, Others::Quorum(_)) {
             return Ok(Step::Waiting(Reason::BackMeanwhile));
         }
-        if rebuilt.is_some() {
+        if is_built {
             self.kept_for = KeptFor::Built;
         }
         // It cannot be renewed while the store is away.
@@ -340,7 +349,7 @@ impl Start {
             (Decision::Keep { .. }, Directory::Sound(member)) => Some(member),
             _ => None,
         };
-        Ok(Step::Ready(Box::new(Ready { decision, launch, rebuilt })))
+        Ok(Step::Ready(Box::new(Ready { decision, launch, rebuilt: self.built.take() })))
     }
 
     async fn rebuild(&self, restore: Restore, seen: &Seen) -> Result<Rebuilt, StartError> {

@@ -51,6 +51,7 @@ async fn who_begins_before_its_etcd_tells_that_it_is_not_let_in_and_what_to_do()
         restoring: watch::Sender::default().subscribe(),
         care: None,
         prepared: watch::Sender::new(Prepared::NotYet).subscribe(),
+        brought_back: watch::Sender::default().subscribe(),
         certificates: Vec::new(),
     };
     let agent = Agent::begin(live, home, settings).unwrap();

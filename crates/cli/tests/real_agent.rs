@@ -416,6 +416,11 @@ fn standalone_is_one_command_and_goes_on_where_it_was() {
     running.until("it is recoverable", |status| status["recoverable"]["verdict"] == "yes");
     running.until("the gateway serves", |_| client.status().is_ok());
     assert_eq!(client.get("/greeting").unwrap().unwrap().value, b"again");
+    let said = running.said();
+    assert!(said.contains("restored  restore revision ") && said.contains(" from the archive"), "{said}");
+    let status = running.status().unwrap();
+    let told = status["findings"].as_array().unwrap().iter().find(|finding| finding["place"] == "the data directory");
+    assert!(told.is_some_and(|told| told["what"].as_str().unwrap().contains("it was built anew")), "{status:#}");
     assert!(running.stop().success());
 }
 

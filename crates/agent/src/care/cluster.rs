@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use etcd_rpc::{Alarm, AlarmKind, Fault, ListedMember, Status};
+use etcd_rpc::{Access, Alarm, AlarmKind, AuthStatus, Fault, ListedMember, Status};
 
 /// A member may be so many entries of raft behind and still be with the others.
 const LAG: u64 = 1000;
@@ -16,6 +16,32 @@ pub struct ClusterSeen {
     pub members: Vec<MemberSeen>,
     /// The alarms that are raised.
     pub alarms: Vec<Alarm>,
+    /// Why it is not told when users or roles change, if it is not.
+    pub users_untold: Option<Untold>,
+}
+
+/// Why nobody is told when users or roles change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Untold {
+    /// This etcd has no words for it.
+    #[error("etcd 3.4 does not tell it")]
+    Unspoken,
+    /// Our user may not ask.
+    #[error("the user of this agent may not ask for it")]
+    Denied,
+}
+
+impl Untold {
+    /// What an answer to the question how far users are means to who asks with `access`.
+    pub(super) fn by(answer: &Result<AuthStatus, Fault>, access: &Access) -> Option<Self> {
+        // Where etcd asks for users, who is none is let do nothing: we would not have come so far.
+        let is_somebody = access.login.is_some() || access.tls.as_ref().is_some_and(|tls| tls.certificate.is_some());
+        match answer {
+            Err(Fault::Unsupported) if is_somebody => Some(Self::Unspoken),
+            Err(Fault::Denied) => Some(Self::Denied),
+            _ => None,
+        }
+    }
 }
 
 /// One member.
@@ -118,4 +144,34 @@ pub enum Illness {
     /// There is no leader, or they do not agree who it is.
     #[error("there is no leader that all agree on")]
     NoLeader,
+}
+
+#[cfg(test)]
+mod tests {
+    use etcd_rpc::{Login, Tls};
+
+    use super::*;
+
+    #[test]
+    fn users_that_change_untold_are_told_of_where_there_can_be_any() {
+        let nobody = Access::default();
+        let named = Access { login: Some(Login::new("agent", "word")), ..Access::default() };
+        let tls = |certificate: Option<&str>| Access {
+            tls: Some(Tls { certificate: certificate.map(Into::into), ..Tls::default() }),
+            ..Access::default()
+        };
+        let told = |is_enabled| Ok(AuthStatus { is_enabled, revision: 3 });
+        for (answer, access, expected) in [
+            (told(false), &nobody, None),
+            (told(true), &named, None),
+            (Err(Fault::Unsupported), &nobody, None),
+            (Err(Fault::Unsupported), &tls(None), None),
+            (Err(Fault::Unsupported), &tls(Some("agent.crt")), Some(Untold::Unspoken)),
+            (Err(Fault::Unsupported), &named, Some(Untold::Unspoken)),
+            (Err(Fault::Denied), &named, Some(Untold::Denied)),
+            (Err(Fault::Learner), &named, None),
+        ] {
+            assert_eq!(Untold::by(&answer, access), expected, "{answer:?} {access:?}");
+        }
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use etcd_rpc::{Access, Endpoint, Fault, ListedMember, Member, RpcError, Status, Word};
 use futures::future::join_all;
 
-use super::cluster::{ClusterSeen, MemberSeen};
+use super::cluster::{ClusterSeen, MemberSeen, Untold};
 
 /// What is being done while a member is looked for.
 pub(crate) const REACHING: &str = "reaching a member";
@@ -35,7 +35,9 @@ impl Members {
             status: reached.map(|(_, status)| status).map_err(|error| error.fault),
         });
         let members = members.collect();
-        Ok(ClusterSeen { cluster_id: listed.cluster_id, members, alarms: speaker.alarms().await? })
+        let told = speaker.auth_status().await.map_err(|error| error.fault);
+        let users_untold = Untold::by(&told, &self.access);
+        Ok(ClusterSeen { cluster_id: listed.cluster_id, members, alarms: speaker.alarms().await?, users_untold })
     }
 
     /// The first of the endpoints that knows who is a member. What a majority says goes before what one says.

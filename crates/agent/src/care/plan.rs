@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use etcd_rpc::{Alarm, AlarmKind, Fault, Status};
 
-use super::cluster::{ClusterSeen, Illness, MemberSeen};
+use super::cluster::{ClusterSeen, Illness, MemberSeen, Untold};
 use super::{Memory, Policy};
 
 /// One thing to be done.
@@ -125,6 +125,11 @@ pub enum Note {
         /// How far it is behind.
         behind: u64,
     },
+    /// Users may change, and nobody notices.
+    #[error(
+        "when users or roles change is not noticed: {0}; the archive has those of the last full that came from etcd"
+    )]
+    UsersUntold(Untold),
 }
 
 /// What is to be done, and what is to be known.
@@ -139,6 +144,7 @@ pub struct Plan {
 /// Decides what is to be done. What is after `kept` may not be compacted away.
 pub fn plan(seen: &ClusterSeen, policy: &Policy, memory: &Memory, kept: Option<i64>) -> Plan {
     let mut plan = Plan::default();
+    plan.notes.extend(seen.users_untold.map(Note::UsersUntold));
     if seen.alarms_of(AlarmKind::Corrupt).next().is_some() {
         let differing = seen.alarms_of(AlarmKind::Corrupt);
         plan.notes.extend(differing.map(|alarm| Note::Corrupt { member: seen.name(alarm.member_id) }));

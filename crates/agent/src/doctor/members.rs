@@ -103,7 +103,8 @@ pub(super) async fn look(etcd: &Cluster) -> Seen {
         status: reached.map(|(_, status)| status).map_err(|error| error.fault),
     });
     let known: Vec<Alarm> = alarms.clone().unwrap_or_default();
-    let cluster = ClusterSeen { cluster_id: listed.cluster_id, members: members.collect(), alarms: known };
+    let cluster =
+        ClusterSeen { cluster_id: listed.cluster_id, members: members.collect(), alarms: known, users_untold: None };
     Seen { user, endpoints, cluster: Ok(cluster), alarms, looks }
 }
 

@@ -2,23 +2,24 @@
 
 use api::status::{Finding, Severity};
 use etcd_rpc::AlarmKind;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::Heard;
 use super::verdict::Judged;
-use crate::care::Note;
+use crate::care::{Note, Untold};
 use crate::doctor::remedy::of_alarm;
 use crate::follow::base::REPLACE_UNSOUND;
 use crate::follow::choose;
 use crate::follow::progress::{self, Distrusted, Doing};
 use crate::follow::spool::Fill;
 use crate::member::Prepared;
+use crate::start::ready::BroughtBack;
 
 /// Everything that is wrong `now`, by what the parts told.
 pub(super) fn of(heard: &Heard, judged: &Judged, now: Timestamp) -> Vec<Finding> {
     let all = member(heard).into_iter().chain(cluster(heard)).chain(archive(heard)).chain(elsewhere(heard));
     let all = all.chain(lack(judged)).chain(full(heard)).chain(capture(heard, judged)).chain(set_aside(heard));
-    let all = all.chain(certificates(heard, now));
+    let all = all.chain(certificates(heard, now)).chain(brought_back(heard, now));
     let mut findings: Vec<Finding> = all.collect();
     findings.sort_by_key(|finding| finding.severity);
     findings
@@ -38,6 +39,28 @@ fn member(heard: &Heard) -> Option<Finding> {
     let finding = found(Severity::Critical, "the data directory", format!("etcd is not started: {why}"));
     let finding = with_remedy(finding, "docs/start-of-a-member.md tells what leads on");
     Some(Finding { since: Some(*since), ..finding })
+}
+
+/// For so long it is told that a member was restored: whoever is on call next sees it too. The archive tells it for good, in
+/// where its lineages begin.
+const BROUGHT_BACK_IS_TOLD_FOR: SignedDuration = SignedDuration::from_hours(24);
+
+/// A restore that the member beside the agent was started with, and what that cost.
+fn brought_back(heard: &Heard, now: Timestamp) -> Option<Finding> {
+    let BroughtBack { at, rebuilt } = heard.brought_back.as_ref()?;
+    if now.duration_since(*at) > BROUGHT_BACK_IS_TOLD_FOR {
+        return None;
+    }
+    let severity = if rebuilt.is_whole() { Severity::Note } else { Severity::Warning };
+    let finding = found(severity, "the data directory", format!("it was built anew at the last start: {rebuilt}"));
+    let finding = match rebuilt.is_whole() {
+        true => finding,
+        false => with_remedy(
+            finding,
+            "whoever wrote what is lost was told that it was written: have it written again, or look for it in what was kept",
+        ),
+    };
+    Some(Finding { since: Some(*at), ..finding })
 }
 
 /// The cluster, by what its members answer and how they are cared for.
@@ -75,7 +98,7 @@ fn cluster(heard: &Heard) -> Vec<Finding> {
         let severity = match note {
             Note::NoSpace { .. } | Note::StillNoSpace | Note::Corrupt { .. } => Severity::Critical,
             Note::NotRelieved | Note::NothingKept | Note::Waits { .. } => Severity::Warning,
-            Note::Learner { .. } => Severity::Note,
+            Note::Learner { .. } | Note::UsersUntold(_) => Severity::Note,
         };
         Finding { remedy: remedy_of(note).map(Into::into), ..found(severity, "the cluster", note.to_string()) }
     }));
@@ -115,6 +138,12 @@ fn remedy_of(note: &Note) -> Option<&'static str> {
         Note::Corrupt { .. } => Some(of_alarm(AlarmKind::Corrupt)),
         Note::NotRelieved => Some(
             "--relieve-no-space lets the agent do it; by hand: compact, defragment each member, `etcdctl alarm disarm`",
+        ),
+        Note::UsersUntold(Untold::Unspoken) => Some(
+            "upgrade to etcd 3.5 or later; until then, note down what changes, and look through users after a restore",
+        ),
+        Note::UsersUntold(Untold::Denied) => Some(
+            "give the agent's user the role root; until then, note down what changes, and look through users after a restore",
         ),
         Note::StillNoSpace | Note::NothingKept | Note::Waits { .. } | Note::Learner { .. } => None,
     }

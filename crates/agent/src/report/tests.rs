@@ -4,14 +4,18 @@ use api::status::{Severity, Verdict};
 use archive::fence::{Acquire, Candidate, Fence, Gate, Instance, Terms};
 use archive::identity::Epoch;
 use archive::proven::ProvenPoint;
+use etcd_data::database::RevisionRange;
+use etcd_data::restore::Holes;
 
 use super::*;
-use crate::care::Note;
+use crate::care::{Note, Untold};
 use crate::follow::base::Unsound;
 use crate::follow::live::MemberAnswer;
 use crate::follow::progress::{self, Distrusted};
 use crate::home::Site;
 use crate::metrics::Metrics;
+use crate::start::decision::{From, Restore};
+use crate::start::ready::Rebuilt;
 use crate::upkeep::{Contradiction, Point, Reach};
 
 fn mark(revision: i64, second: i64) -> Option<Mark> {
@@ -45,6 +49,7 @@ async fn reporter() -> Reporter {
         restoring: watch::Sender::default().subscribe(),
         care: watch::Sender::default().subscribe(),
         prepared: watch::Sender::default().subscribe(),
+        brought_back: watch::Sender::default().subscribe(),
         certificates: Vec::new(),
     }
 }
@@ -121,6 +126,21 @@ async fn whose_etcd_raises_an_alarm_is_told_what_to_do() {
         for (remedy, part) in remedies.iter().zip(expected) {
             assert!(remedy.contains(part) && remedy.contains("etcdctl alarm disarm"), "{findings:?}");
         }
+    }
+}
+
+#[tokio::test]
+async fn that_users_change_untold_is_told_with_what_to_do() {
+    let reporter = reporter().await;
+    for (untold, remedy) in [(Untold::Unspoken, "upgrade to etcd 3.5"), (Untold::Denied, "the role root")] {
+        let care = turns::CareStatus { notes: vec![Note::UsersUntold(untold)], ..turns::CareStatus::default() };
+        let heard = Heard { care, ..Heard::default() };
+        let findings = heard.status(Timestamp::now(), &reporter, Vec::new()).findings;
+        let [found] = &findings[..] else { panic!("{findings:?}") };
+        assert_eq!(found.severity, Severity::Note);
+        assert!(found.what.contains("when users or roles change is not noticed"), "{found:?}");
+        assert!(found.remedy.as_ref().is_some_and(|told| told.contains(remedy)), "{found:?}");
+        assert!(rendered(&heard, &reporter).contains("refloat_findings{severity=\"note\"} 1"));
     }
 }
 
@@ -263,6 +283,46 @@ async fn a_member_that_gave_no_sound_snapshot_is_told_as_long_as_it_is_one() {
     assert!(found.remedy.is_some() && found.since == Some(Timestamp::UNIX_EPOCH));
     standing.sight.iter_mut().for_each(|sight| sight.members.retain(|member| member.id != 2));
     assert_eq!(told(&standing), None);
+}
+
+#[tokio::test]
+async fn what_a_restore_cost_is_told_for_a_day() {
+    let mut reporter = reporter().await;
+    let at = Timestamp::from_second(1_000_000).unwrap();
+    let told = |reporter: &Reporter, seconds: i64| {
+        let status = reporter.hear().status(at + SignedDuration::from_secs(seconds), reporter, Vec::new());
+        let text = Metrics::new().render(&status);
+        let found = status.findings.into_iter().find(|finding| finding.place == "the data directory");
+        (found, text)
+    };
+    assert_eq!(told(&reporter, 0).0, None);
+    let holes = Holes { count: 2, first: RevisionRange { from: Revision(4), to: Revision(5) } };
+    for (highest, holes, severity, expected) in [
+        (90, None, Severity::Note, vec!["restore revision 90 from the archive"]),
+        (93, None, Severity::Warning, vec!["revisions 91 to 93 are lost"]),
+        (90, Some(holes), Severity::Warning, vec!["2 revisions are missing before that, the first 4 to 5"]),
+    ] {
+        let rebuilt = Rebuilt {
+            restore: Restore { from: From::Archive, revision: Revision(90), highest: Revision(highest) },
+            begins_at: Revision(1_000_090),
+            kept: vec!["/data/etcd.before-now".into()],
+            set_aside: vec![("prod/d1".into(), "its digest is wrong".into())],
+            holes,
+        };
+        reporter.brought_back = watch::Sender::new(Some(BroughtBack { at, rebuilt })).subscribe();
+        let (found, text) = told(&reporter, 24 * 3600);
+        let found = found.unwrap();
+        assert_eq!((found.severity, found.since), (severity, Some(at)));
+        assert_eq!(found.remedy.is_some(), severity == Severity::Warning);
+        let always = ["/data/etcd.before-now", "prod/d1 was of no use: its digest is wrong"];
+        for part in expected.into_iter().chain(always) {
+            assert!(found.what.contains(part), "{part}: {}", found.what);
+        }
+        let word = if severity == Severity::Warning { "warning" } else { "note" };
+        let line = format!("refloat_findings{{severity=\"{word}\"}} 1");
+        assert!(text.contains(&line), "{line}\n{text}");
+        assert_eq!(told(&reporter, 24 * 3600 + 1).0, None);
+    }
 }
 
 #[tokio::test]

@@ -1,9 +1,11 @@
 //! What came of a start: etcd can be started, and how.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use etcd_data::Revision;
 use etcd_data::restore::Holes;
+use jiff::Timestamp;
 
 use super::decision::{Decision, Restore};
 
@@ -51,6 +53,38 @@ pub struct Rebuilt {
     pub set_aside: Vec<(String, String)>,
     /// What is missing of history in what it was built of, and so in the member too; nothing if there is all of it.
     pub holes: Option<Holes>,
+}
+
+/// A restore that a member was started with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BroughtBack {
+    /// When.
+    pub at: Timestamp,
+    /// What it did.
+    pub rebuilt: Rebuilt,
+}
+
+impl Rebuilt {
+    /// Whether the member has all that is known to have been.
+    pub fn is_whole(&self) -> bool {
+        self.restore.lost().is_none() && self.holes.is_none()
+    }
+}
+
+impl fmt::Display for Rebuilt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.restore.fmt(f)?;
+        if let Some(Holes { count, first }) = &self.holes {
+            write!(f, "; {count} revisions are missing before that, the first {} to {}", first.from, first.to)?;
+        }
+        for (key, why) in &self.set_aside {
+            write!(f, "; {key} was of no use: {why}")?;
+        }
+        for kept in &self.kept {
+            write!(f, "; what was there is in {}", kept.display())?;
+        }
+        Ok(())
+    }
 }
 
 impl ClusterState {

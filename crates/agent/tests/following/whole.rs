@@ -40,6 +40,7 @@ impl World {
             restoring: watch::Sender::new(None).subscribe(),
             care: None,
             prepared: watch::Sender::new(Prepared::default()).subscribe(),
+            brought_back: watch::Sender::default().subscribe(),
             certificates: Vec::new(),
         };
         Agent::begin(Arc::new(Scripted(Arc::clone(&self.cluster))), home, settings).unwrap()

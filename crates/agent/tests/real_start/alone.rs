@@ -87,8 +87,10 @@ fn a_corrupt_page_is_restored_from_the_archive_and_what_was_there_is_kept() {
 
     let ready = world.step(0, Depth::Whole);
     let (said, Step::Ready(ready)) = ready else { panic!("{ready:?}") };
-    assert!(said.starts_with(&format!("restore revision {archived} from the archive")), "{said}");
+    let lost = format!("revisions {} to {last} are lost", archived + 1);
+    assert_eq!(said, format!("restore revision {archived} from the archive; {lost}"));
     let rebuilt = ready.rebuilt.as_ref().unwrap();
+    assert!(rebuilt.to_string().contains(&lost) && !rebuilt.is_whole(), "{rebuilt}");
     let [kept] = &kept(&world.data_dir(0))[..] else { panic!("what was there is not kept") };
     assert_eq!(rebuilt.kept, std::slice::from_ref(kept));
     let bytes = |contents: &[(std::path::PathBuf, Vec<u8>)]| {

@@ -1,7 +1,6 @@
 //! Members of a cluster of three, of which one, two or all are lost.
 
 use std::fs;
-use std::sync::Arc;
 use std::time::Duration;
 
 use agent::http::published::{Mode, Prepare};
@@ -302,7 +301,7 @@ fn a_start_does_not_wait_for_a_look_at_members_that_say_nothing() {
         let door = format!("http://{}", silent.local_addr().unwrap());
         let setup = Setup { own: vec![door.parse().unwrap()], archive: None, ..world.setup(0) };
         let (prepared, mut told) = watch::channel(Prepared::NotYet);
-        let member = Member::new(setup, "etcd.yaml".into(), prepared, Arc::clone(&world.metrics));
+        let member = Member::new(setup, "etcd.yaml".into(), prepared, watch::Sender::default());
         let (stopper, wrapper) = (Stopper::default(), Wrapper::at("http://127.0.0.1:1".into(), None, None).unwrap());
         let looks = tokio::spawn(member.clone().outlive(wrapper, stopper.stop_signal()));
         let _asked = silent.accept().await.unwrap();

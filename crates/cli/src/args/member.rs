@@ -19,6 +19,7 @@ use agent::start::Setup;
 use agent::start::archived::ArchivePlace;
 use agent::start::place::Place;
 use agent::start::policy::{HighWater, Outdated, Policy, QuorumLost};
+use agent::start::ready::BroughtBack;
 use clap::ValueEnum;
 use etcd_data::Kind;
 use etcd_data::error::kind_of;
@@ -184,6 +185,7 @@ pub fn prepare(
     agent: &mut Agent,
     access: Access,
     prepared: watch::Sender<Prepared>,
+    brought_back: watch::Sender<Option<BroughtBack>>,
 ) -> Arc<dyn Prepare> {
     let Some(Named { file, place, policy, own, others, wrapper }) = named else { return Arc::new(NoMember) };
     let cluster = agent.home.cluster.name.clone();
@@ -198,7 +200,7 @@ pub fn prepare(
         on_its_way: Some(agent.on_its_way.clone()),
         metrics: Arc::clone(&agent.metrics),
     };
-    let member = Member::new(setup, file, prepared, Arc::clone(&agent.metrics));
+    let member = Member::new(setup, file, prepared, brought_back);
     if member.outlives_its_cluster() {
         agent.look_after(member.clone(), wrapper);
     }

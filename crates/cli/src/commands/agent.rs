@@ -150,6 +150,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
             Some(named) => named.require_own_archive(&access, &home, args.home.foreign()).await?,
         }
         let (prepared, how) = watch::channel(Prepared::default());
+        let (brought_back, lost) = watch::channel(None);
         let shown = access.tls.iter().filter_map(|tls| tls.certificate.clone());
         let settings = Settings {
             name: args.name.clone().unwrap_or_else(|| holder("agent")),
@@ -163,10 +164,11 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
             restoring: watch::Sender::default().subscribe(),
             care: Some(args.care.care(args.etcd.endpoints.clone(), access.clone(), peer_urls)),
             prepared: how,
+            brought_back: lost,
             certificates: shown.chain(args.tls.certificate()).collect(),
         };
         let mut agent = begin(live, home, settings)?;
-        let prepare = prepare(member, &mut agent, access, prepared);
+        let prepare = prepare(member, &mut agent, access, prepared, brought_back);
         let address = listener.address().map_or_else(|_| args.listen.to_string(), |address| address.to_string());
         let scheme = if tls.is_some() { "https" } else { "http" };
         ui.line(format!("following into {}; {scheme}://{address} tells how it is", agent.home.store.place()))?;

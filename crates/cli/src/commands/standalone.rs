@@ -19,6 +19,7 @@ use ::agent::start::Setup;
 use ::agent::start::archived::ArchivePlace;
 use ::agent::start::place::Place;
 use ::agent::start::policy::Policy;
+use ::agent::start::ready::BroughtBack;
 use ::agent::stop::Stopper;
 use archive::error::in_one_line;
 use etcd_data::Kind;
@@ -124,6 +125,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
             false => require_own_archive(Arc::clone(&live) as _, &home, args.home.foreign()).await?,
         }
         let (restoring, told) = watch::channel(None);
+        let (brought_back, lost) = watch::channel(None);
         let shown = access.tls.iter().filter_map(|tls| tls.certificate.clone());
         let shown: Vec<PathBuf> = shown.collect();
         let settings = Settings {
@@ -139,9 +141,10 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
             certificates: shown.into_iter().chain(args.tls.certificate()).collect(),
             care: Some(args.care.care(endpoints, access, BTreeMap::new())),
             prepared: watch::Sender::default().subscribe(),
+            brought_back: lost.clone(),
         };
         let mut agent = begin(live, home, settings)?;
-        let tended = program.map(|program| args.tended(program, &dir, &agent));
+        let tended = program.map(|program| args.tended(program, &dir, &agent, brought_back));
         let here = tended.as_ref().map(Tended::here);
         let mut tending = Box::pin(async {
             match tended {
@@ -160,6 +163,9 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
             Arc::new(Bringing { home, here, orders, standing, told: Arc::new(restoring) }) as Arc<dyn Restorer>
         });
         let scheme = if tls.is_some() { "https" } else { "http" };
+        if let Some(BroughtBack { rebuilt, .. }) = &*lost.borrow() {
+            ui.line(format!("restored  {rebuilt}\n"))?;
+        }
         args.say(ui, &dir, &agent, &format!("{scheme}://{page}"))?;
         let forward = Forward::new(None, None).map_err(|error| Failure::of(error.kind(), &error))?;
         let routes = routes(&agent, Arc::new(NoMember), restorer, forward);
@@ -273,7 +279,13 @@ impl Args {
         }
     }
 
-    fn tended(&self, program: OsString, dir: &Path, agent: &Agent) -> Tended {
+    fn tended(
+        &self,
+        program: OsString,
+        dir: &Path,
+        agent: &Agent,
+        brought_back: watch::Sender<Option<BroughtBack>>,
+    ) -> Tended {
         let home = &agent.home;
         let place = self.place(dir, home);
         let setup = Setup {
@@ -287,7 +299,8 @@ impl Args {
             on_its_way: Some(agent.on_its_way.clone()),
             metrics: Arc::clone(&agent.metrics),
         };
-        Tended { program, launcher: launcher(), client_url: self.client_url(), setup, log: dir.join("etcd.log") }
+        let (launcher, client_url, log) = (launcher(), self.client_url(), dir.join("etcd.log"));
+        Tended { program, launcher, client_url, setup, log, brought_back }
     }
 
     fn say(&self, ui: &mut Ui, dir: &Path, agent: &Agent, page: &str) -> Result<(), Failure> {

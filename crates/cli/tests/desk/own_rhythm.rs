@@ -62,6 +62,7 @@ pub(crate) fn follow(told: &str, rhythm: Rhythm, schedule: Schedule, term: Durat
             restoring: watch::Sender::default().subscribe(),
             care: None,
             prepared: watch::Sender::default().subscribe(),
+            brought_back: watch::Sender::default().subscribe(),
             certificates: Vec::new(),
         };
         let mut agent = Agent::begin(Arc::new(live), home, settings).unwrap();

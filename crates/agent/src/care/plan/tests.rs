@@ -13,7 +13,7 @@ fn cluster(text: &str) -> ClusterSeen {
     let words: Vec<&str> = text.split_whitespace().collect();
     let leader = words.iter().find(|word| word.contains('*')).map_or(0, |word| number_of(word));
     let members = words.iter().map(|word| member(word, leader)).collect();
-    ClusterSeen { cluster_id: 1, members, alarms: Vec::new() }
+    ClusterSeen { cluster_id: 1, members, alarms: Vec::new(), users_untold: None }
 }
 
 fn number_of(word: &str) -> u64 {
@@ -97,6 +97,17 @@ fn a_cluster_that_is_well_is_left_alone() {
     check(&cluster("m1*"), &policy(), &nothing(), "");
     // A member that is down is nothing that care can help.
     check(&cluster("m1* m2! m3"), &policy(), &nothing(), "");
+}
+
+#[test]
+fn that_users_change_untold_is_noted_whatever_else_is_wrong() {
+    let note = Note::UsersUntold(Untold::Denied);
+    let corrupt = Alarm { member_id: 1, kind: AlarmKind::Corrupt };
+    for seen in [cluster("m1*"), full("m1* m2!"), ClusterSeen { alarms: vec![corrupt], ..cluster("m1* m2") }] {
+        let untold = ClusterSeen { users_untold: Some(Untold::Denied), ..seen.clone() };
+        let noted = |seen: &ClusterSeen| plan(seen, &policy(), &nothing(), None).notes.contains(&note);
+        assert_eq!((noted(&seen), noted(&untold)), (false, true), "{seen:?}");
+    }
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub(crate) fn healthy(size: u64) -> Seen {
     Seen {
         user: None,
         endpoints: vec![("http://127.0.0.1:2379".into(), Ok(status(1)))],
-        cluster: Ok(ClusterSeen { cluster_id: 9, members: members.collect(), alarms: Vec::new() }),
+        cluster: Ok(ClusterSeen { cluster_id: 9, members: members.collect(), alarms: Vec::new(), users_untold: None }),
         alarms: Ok(Vec::new()),
         looks: statuses.iter().map(look).collect(),
     }
