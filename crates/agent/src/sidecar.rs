@@ -8,9 +8,10 @@ use archive::error::in_one_line;
 use archive::plan::Wanted;
 use archive::{At, Entry, Error};
 use etcd_data::Revision;
-use futures::FutureExt;
 use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, stream};
 use jiff::Timestamp;
+use store::{Key, Store};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
@@ -45,6 +46,8 @@ pub struct Sidecar {
 
 /// How long somebody waits for what they asked for.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
+/// Of so many objects at once the store is asked what keeps them.
+const ASKED_AT_ONCE: usize = 16;
 
 impl Sidecar {
     /// Has everything sealed that the cluster has now.
@@ -61,18 +64,22 @@ impl Sidecar {
     }
 
     async fn listed(&self) -> Result<Latest, NoSnapshot> {
-        let prefix = self.home.cluster.name.clone();
-        let listed = self.home.with(move |archive, home| {
+        let listed = self.home.with(|archive, home| {
             let agreed = match archive.agree(&Wanted::default(), &At::Latest, &home.scratch) {
-                Err(Error::Plan(archive::PlanError::NoFull)) => {
-                    return Ok(Latest { full_snapshot: None, delta_snapshots: vec![] });
-                }
+                Err(Error::Plan(archive::PlanError::NoFull)) => return Ok(None),
                 agreed => agreed?,
             };
-            let deltas = agreed.plan.deltas.iter().map(|part| told(&part.entry, &prefix));
-            Ok(Latest { full_snapshot: Some(told(&agreed.plan.base, &prefix)), delta_snapshots: deltas.collect() })
+            Ok(Some((agreed.plan.base, agreed.plan.deltas)))
         });
-        listed.await.map_err(|error| NoSnapshot::Failed(in_one_line(&error)))
+        let listed = listed.await.map_err(|error| NoSnapshot::Failed(in_one_line(&error)))?;
+        let Some((full, deltas)) = listed else {
+            return Ok(Latest { full_snapshot: None, delta_snapshots: vec![] });
+        };
+        let deltas = stream::iter(deltas).map(|part| async move { self.told(&part.entry).await });
+        Ok(Latest {
+            full_snapshot: Some(self.told(&full).await),
+            delta_snapshots: deltas.buffered(ASKED_AT_ONCE).collect().await,
+        })
     }
 
     /// A full of everything up to `sealed` at least: one that is there, or that is made now of what the archive has, for which
@@ -82,7 +89,6 @@ impl Sidecar {
         let turn = timeout(PATIENCE, self.merged.turn()).await.map_err(late)?;
         let (merged, metrics) = (self.merged.clone(), Arc::clone(&self.metrics));
         let lineage = self.standing.borrow().lineage.clone();
-        let prefix = self.home.cluster.name.clone();
         let reached = self.home.with(move |archive, home| {
             let _turn = turn;
             let newest = archive.agree(&Wanted::default(), &At::Latest, &home.scratch)?;
@@ -95,7 +101,7 @@ impl Sidecar {
                 }
             };
             if agreed.plan.base.to >= Some(sealed) {
-                return Ok(Some(told(&agreed.plan.base, &prefix)));
+                return Ok(Some(agreed.plan.base));
             }
             let Some(full) = archive.full_of(&agreed) else { return Ok(None) };
             let (began, now) = (Instant::now(), Timestamp::now());
@@ -107,14 +113,28 @@ impl Sidecar {
                 merged.want(full);
             }
             let listed = home.open()?;
-            let entry = listed.catalogue().entries().find(|entry| entry.key == made.key);
-            Ok(entry.map(|entry| told(entry, &prefix)))
+            Ok(listed.catalogue().entries().find(|entry| entry.key == made.key).cloned())
         });
         let failed = |error: Error| {
             NoSnapshot::Failed(format!("{sealed} is sealed, and no full can be made of it: {}", in_one_line(&error)))
         };
-        reached.await.map_err(failed)?.ok_or_else(|| NoSnapshot::Failed("it is not listed".into()))
+        let full = reached.await.map_err(failed)?.ok_or_else(|| NoSnapshot::Failed("it is not listed".into()))?;
+        Ok(self.told(&full).await)
     }
+
+    async fn told(&self, entry: &Entry) -> Snapshot {
+        Snapshot {
+            immutable_until: kept_until(&*self.home.store, &entry.key).await,
+            ..told(entry, &self.home.cluster.name)
+        }
+    }
+}
+
+/// Until when the store keeps an object whatever anybody wants, where it is told to. What a policy of the whole place keeps is
+/// not asked for: that takes a request for each object, also where nothing is kept.
+async fn kept_until(store: &dyn Store, key: &Key) -> Option<Timestamp> {
+    store.retains()?;
+    store.retention(key).await.ok()??.until
 }
 
 fn told(entry: &Entry, prefix: &str) -> Snapshot {
@@ -199,5 +219,27 @@ impl Prepare for NoMember {
 
     fn config(&self) -> BoxFuture<'static, Result<String, String>> {
         std::future::ready(Err(NO_MEMBER.to_owned())).boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use store::{Memory, Put, Retaining};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn until_when_what_was_written_is_kept_is_told_where_that_was_ordered() {
+        let memory: Arc<dyn Store> = Arc::new(Memory::new());
+        let retaining = Retaining::new(Arc::clone(&memory), Duration::from_secs(3600)).unwrap();
+        let key = |name: &str| Key::parse(name).unwrap();
+        let before = Timestamp::now();
+        retaining.put(&key("full"), "1".into(), &Put { lasts: true, ..Put::default() }).await.unwrap();
+        let until = kept_until(&retaining, &key("full")).await.unwrap();
+        let hour = before + Duration::from_secs(3600)..=Timestamp::now() + Duration::from_secs(3600);
+        assert!(hour.contains(&until), "{until} is not in {hour:?}");
+        memory.put(&key("unkept"), "1".into(), &Put::default()).await.unwrap();
+        assert_eq!(kept_until(&retaining, &key("unkept")).await, None);
+        assert_eq!(kept_until(&retaining, &key("gone")).await, None);
     }
 }

@@ -90,6 +90,9 @@ fn an_agent_goes_on_where_what_is_kept_cannot_be_replaced() {
         let revision = client.put("key", format!("value {at}")).unwrap();
         running.until_sealed(revision);
     }
+    let latest: Value = serde_json::from_str(&running.asked("/snapshot/latest").unwrap()).unwrap();
+    let until = latest["fullSnapshot"]["immutabilityExpriyTime"].as_str().unwrap();
+    assert!(until.parse::<Timestamp>().unwrap() > Timestamp::now(), "{latest}");
     assert!(running.stop().success());
     for command in [&["merge"][..], &["verify"], &["prune", "--keep-last", "1", "--merged-grace", "0s"]] {
         let args = [command, &[BUCKET, "--retain", "1h"], &there].concat();

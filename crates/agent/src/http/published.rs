@@ -23,6 +23,7 @@
 //! recoverable beside it. Who wants the status to say that asks for `/healthz?recoverable`: 200 if all could be brought
 //! back now, 503 if not, or if nobody knows.
 
+mod finals;
 mod initialization;
 mod snapshot;
 
@@ -42,6 +43,8 @@ use serde::{Deserialize, Serialize};
 pub use crate::wrap::Mode;
 pub use initialization::{Initialization, State as InitializationState};
 pub use snapshot::{Latest, Snapshot, SnapshotKind};
+
+use finals::Finals;
 
 use super::forward::PASSED_ON;
 use super::{Forward, Routes};
@@ -98,6 +101,7 @@ pub struct Health {
 struct Published {
     prepare: Arc<dyn Prepare>,
     snapshots: Arc<dyn Snapshots>,
+    finals: Finals,
     initialization: Arc<Initialization>,
     forward: Arc<Forward>,
 }
@@ -105,7 +109,7 @@ struct Published {
 /// The published paths. What only another agent can do is passed on to it by `forward`.
 pub fn routes(prepare: Arc<dyn Prepare>, snapshots: Arc<dyn Snapshots>, forward: Forward) -> Routes {
     let (initialization, forward) = (Arc::new(Initialization::default()), Arc::new(forward));
-    let published = Published { prepare, snapshots, initialization, forward };
+    let published = Published { prepare, snapshots, finals: Finals::default(), initialization, forward };
     Routes {
         open: Router::new().route("/healthz", any(healthz)).with_state(published.clone()),
         reading: Router::new()
@@ -150,7 +154,8 @@ async fn full(State(published): State<Published>, Query(query): Query<FullQuery>
     let Some(is_final) = truth(query.is_final.as_deref().unwrap_or_default()) else {
         return (StatusCode::BAD_REQUEST, "final is true or false\n").into_response();
     };
-    published.answer_or_pass_on(published.snapshots.full(is_final).await, &asked).await
+    let full = published.snapshots.full(is_final).await.map(|full| published.finals.note(full));
+    published.answer_or_pass_on(full, &asked).await
 }
 
 async fn delta(State(published): State<Published>, asked: Asked) -> Response {
@@ -183,7 +188,11 @@ impl Published {
 }
 
 async fn latest(State(published): State<Published>) -> Response {
-    answer(published.snapshots.latest().await)
+    let latest = published.snapshots.latest().await;
+    answer(latest.map(|Latest { full_snapshot, delta_snapshots }| {
+        let full_snapshot = full_snapshot.map(|full| published.finals.note(full));
+        Latest { full_snapshot, delta_snapshots }
+    }))
 }
 
 async fn configuration(State(published): State<Published>) -> Response {

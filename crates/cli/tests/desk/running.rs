@@ -88,7 +88,7 @@ impl Running {
     }
 
     /// What is served at `path`, if it answers.
-    fn asked(&self, path: &str) -> Option<String> {
+    pub(crate) fn asked(&self, path: &str) -> Option<String> {
         let mut stream = TcpStream::connect_timeout(&self.page, Duration::from_secs(1)).ok()?;
         let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.page);
         stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;

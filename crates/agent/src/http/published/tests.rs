@@ -22,6 +22,8 @@ struct Scripted {
     prepared: Mutex<Vec<(Mode, Outcome)>>,
     finals: Mutex<Vec<bool>>,
     health: Mutex<(bool, Recoverable)>,
+    /// The full that was made last.
+    newest: Mutex<Option<Snapshot>>,
     /// Where the one is who writes, if this one does not.
     writer: Option<String>,
 }
@@ -62,6 +64,7 @@ impl Snapshots for Scripted {
         }
         self.finals.lock().unwrap().push(is_final);
         let full = snapshot(SnapshotKind::Full, "Full-00000000-00000123-1700000000.gz");
+        *self.newest.lock().unwrap() = Some(full.clone());
         async move { Ok(Snapshot { is_final, immutable_until: Some(full.created_on), ..full }) }.boxed()
     }
 
@@ -71,7 +74,8 @@ impl Snapshots for Scripted {
 
     fn latest(&self) -> BoxFuture<'static, Result<Latest, NoSnapshot>> {
         let delta = snapshot(SnapshotKind::Incr, "Incr-00000001-00000123-1700000000.gz");
-        async { Ok(Latest { full_snapshot: None, delta_snapshots: vec![delta] }) }.boxed()
+        let full_snapshot = self.newest.lock().unwrap().clone();
+        async { Ok(Latest { full_snapshot, delta_snapshots: vec![delta] }) }.boxed()
     }
 
     fn writer(&self) -> Option<String> {
@@ -156,6 +160,9 @@ async fn how_preparing_went_is_told_once() {
 async fn snapshots_are_told_of_in_the_published_words() {
     let sidecar = Arc::new(Scripted::default());
     let router = served(&sidecar);
+    let (_, body) = get(&router, "/snapshot/latest").await;
+    let latest: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(latest["fullSnapshot"], Value::Null);
     let (status, body) = get(&router, "/snapshot/full?final=true").await;
     let expected = concat!(
         r#"{"createdOn":"2026-11-21T01:02:03Z","immutabilityExpriyTime":"2026-11-21T01:02:03Z","versionID":null,"#,
@@ -171,12 +178,25 @@ async fn snapshots_are_told_of_in_the_published_words() {
     assert_eq!(get(&router, "/snapshot/delta").await, (200, "null".into()));
     let (status, body) = get(&router, "/snapshot/latest").await;
     let latest: Value = serde_json::from_str(&body).unwrap();
-    assert_eq!((status, &latest["fullSnapshot"]), (200, &Value::Null));
+    assert_eq!((status, &latest["fullSnapshot"]["kind"]), (200, &json!("Full")));
     assert_eq!(latest["deltaSnapshots"][0]["kind"], "Incr");
     assert_eq!(latest["deltaSnapshots"][0]["immutabilityExpriyTime"], "0001-01-01T00:00:00Z");
 
     assert_eq!(get(&router, "/config").await, (200, "name: m-0\n".into()));
     assert_eq!(get(&router, "/metrics").await, (200, "# EOF\n".into()));
+}
+
+#[tokio::test]
+async fn a_full_that_was_made_as_the_last_one_is_told_as_that_and_no_other_is() {
+    let sidecar = Arc::new(Scripted::default());
+    let router = served(&sidecar);
+    let told = async |path: &str| serde_json::from_str::<Value>(&get(&router, path).await.1).unwrap();
+    for (query, is_final) in [("", false), ("?final=true", true), ("", true)] {
+        assert_eq!(told(&format!("/snapshot/full{query}")).await["isFinal"], is_final, "the same full");
+        assert_eq!(told("/snapshot/latest").await["fullSnapshot"]["isFinal"], is_final);
+    }
+    *sidecar.newest.lock().unwrap() = Some(snapshot(SnapshotKind::Full, "Full-00000000-00000124-1700000001.gz"));
+    assert_eq!(told("/snapshot/latest").await["fullSnapshot"]["isFinal"], false);
 }
 
 #[test]
