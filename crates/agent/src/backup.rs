@@ -23,7 +23,7 @@ use crate::follow::resume::{ForeignCluster, Resume};
 use crate::follow::session::anchors::{Answers, ask};
 use crate::follow::session::{SessionError, new_lineage};
 use crate::home::Home;
-use crate::pen::renew;
+use crate::pen::{holder_since, renew};
 
 /// What is to be backed up, and where to.
 pub struct BackupPlan {
@@ -35,6 +35,8 @@ pub struct BackupPlan {
     pub holder: String,
     /// How long is waited for another one to finish writing.
     pub patience: Duration,
+    /// Since which epoch somebody has the right to write who is known to be gone.
+    pub gone: Option<Epoch>,
     /// What is done with the archive of another cluster.
     pub foreign: ForeignCluster,
 }
@@ -72,7 +74,13 @@ impl BackupPlan {
         };
         let folder = home.folder();
         let highest = home.highest_epoch().await?;
-        let mut gate = Gate::new(&*home.store, &folder, Fence::new(me, Terms::default(), highest))?;
+        let mut fence = Fence::new(me, Terms::default(), highest);
+        if let Some(epoch) = self.gone
+            && let Some(gone) = holder_since(home, epoch).await?
+        {
+            fence.comes_after(gone);
+        }
+        let mut gate = Gate::new(&*home.store, &folder, fence)?;
         let permit = gate.acquire(Acquire::Within(self.patience)).await?;
         // The right is renewed as long as it takes.
         let done = tokio::select! {

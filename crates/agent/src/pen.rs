@@ -66,6 +66,33 @@ pub struct Pen {
     task: JoinSet<Result<(), Error>>,
 }
 
+/// Who is not waited for.
+struct Before {
+    /// Who had it with the same spool.
+    earlier: Option<Earlier>,
+    /// Since which epoch somebody has it who is gone, as a person said.
+    gone: Option<Epoch>,
+}
+
+impl Before {
+    /// The highest epoch that the archive tells of, and the process that a person said to be gone.
+    async fn learn(&self, home: &Home) -> Result<(Epoch, Option<Instance>), Error> {
+        let highest = home.highest_epoch().await?;
+        let gone = match self.gone {
+            Some(epoch) => holder_since(home, epoch).await?,
+            None => None,
+        };
+        Ok((highest, gone))
+    }
+}
+
+/// The process that has the right to write since `epoch`. Nothing if another one has it by now: what somebody said of that one
+/// says nothing of this.
+pub(crate) async fn holder_since(home: &Home, epoch: Epoch) -> Result<Option<Instance>, Error> {
+    let claim = home.with(|archive, _| archive.claim()).await?;
+    Ok(claim.filter(|claim| claim.epoch == epoch).map(|claim| claim.instance))
+}
+
 /// What it is asked for: as long as either is so.
 struct Wanted {
     /// There is something to write.
@@ -84,20 +111,23 @@ const LONG_PAUSE: Duration = Duration::from_secs(15);
 const LOOKS: u32 = 60;
 
 impl Pen {
-    /// Asks for it as long as it is `wanted`, or needed ([`Self::needed`]). Whom `earlier` tells of is not waited for.
+    /// Asks for it as long as it is `wanted`, or needed ([`Self::needed`]). Whom `earlier` tells of is not waited for, and neither is
+    /// who has it since the epoch `gone`.
     pub fn take_up(
         home: Home,
         me: Candidate,
         terms: Terms,
         wanted: watch::Receiver<bool>,
         earlier: Option<Earlier>,
+        gone: Option<Epoch>,
     ) -> Self {
         let (told, right) = watch::channel(Right::Unknown);
         let (needed, is_needed) = watch::channel(false);
         let wanted = Wanted { to_write: wanted, to_build: is_needed };
         let stop = Stopper::default();
         let mut task = JoinSet::new();
-        task.spawn(hold(home, me, terms, wanted, earlier, told, stop.stop_signal()));
+        let before = Before { earlier, gone };
+        task.spawn(hold(home, me, terms, wanted, before, told, stop.stop_signal()));
         Self { right, needed, stop, task }
     }
 
@@ -126,12 +156,12 @@ async fn hold(
     me: Candidate,
     terms: Terms,
     mut wanted: Wanted,
-    earlier: Option<Earlier>,
+    before: Before,
     told: watch::Sender<Right>,
     mut stop: Stop,
 ) -> Result<(), Error> {
     let folder = home.folder();
-    let gone = earlier.as_ref().and_then(Earlier::gone);
+    let gone_here = before.earlier.as_ref().and_then(Earlier::gone);
     let mut known = Epoch(0);
     loop {
         tokio::select! {
@@ -140,11 +170,14 @@ async fn hold(
         }
         // Anew each time: others may have written since, and what tells of them may be gone when it is looked at.
         let learned = tokio::select! {
-            learned = home.highest_epoch() => learned,
+            learned = before.learn(&home) => learned,
             () = stop.told() => return Ok(()),
         };
-        match learned {
-            Ok(learned) => known = known.max(learned),
+        let gone = match learned {
+            Ok((learned, gone)) => {
+                known = known.max(learned);
+                gone.or(gone_here)
+            }
             Err(error) => {
                 tell(&told, Right::Untold { why: in_one_line(&error) });
                 if is_stopped_within(PAUSE, &mut stop).await {
@@ -152,7 +185,7 @@ async fn hold(
                 }
                 continue;
             }
-        }
+        };
         let mut fence = Fence::new(me.clone(), terms, known);
         if let Some(gone) = gone {
             fence.comes_after(gone);
@@ -161,7 +194,7 @@ async fn hold(
         // One gate for as long as it can be: how long a claim stands unchanged is what it has seen itself.
         let lost = loop {
             let end = tokio::select! {
-                end = hold_once(&mut gate, me.instance, earlier.as_ref(), &told, &mut known) => end,
+                end = hold_once(&mut gate, me.instance, before.earlier.as_ref(), &told, &mut known) => end,
                 () = stop.told() => return gate.release().await,
                 () = wanted.becomes(false) => {
                     tell(&told, Right::LeftToOthers);
@@ -303,7 +336,7 @@ mod tests {
         let holder = format!("m{number}");
         let me = Candidate { cluster: home.cluster.clone(), holder, serves: None, instance: Instance(number) };
         let terms = Terms::lasting(Duration::from_millis(900));
-        (wanted, Pen::take_up(home.clone(), me, terms, is_wanted, None))
+        (wanted, Pen::take_up(home.clone(), me, terms, is_wanted, None, None))
     }
 
     async fn until(pen: &Pen, is_so: impl FnMut(&Right) -> bool) {
@@ -373,5 +406,33 @@ mod tests {
         first.needed().send_replace(false);
         until(&second, |right| right.permit().is_some_and(|permit| permit.epoch() > epoch)).await;
         assert_eq!(*first.right().borrow(), Right::LeftToOthers);
+    }
+
+    /// The one that is frozen here has not ended, as far as anybody can tell by its claim, which lasts for an hour.
+    #[tokio::test]
+    async fn who_was_said_to_be_gone_is_not_waited_for_and_nobody_else_is_taken_for_it() {
+        let site = Site::open_to_all(Arc::new(Memory::new()), &std::env::temp_dir());
+        let home = Home::find(site, Timestamp::now()).await.unwrap();
+        let pen = |number: u128, gone: Option<Epoch>| {
+            let wanted = watch::Sender::new(true);
+            let holder = format!("m{number}");
+            let me = Candidate { cluster: home.cluster.clone(), holder, serves: None, instance: Instance(number) };
+            let terms = Terms::lasting(Duration::from_secs(3600));
+            let pen = Pen::take_up(home.clone(), me, terms, wanted.subscribe(), None, gone);
+            (wanted, pen)
+        };
+        let is_ours = |epoch| move |right: &Right| right.permit().is_some_and(|permit| permit.epoch() == Epoch(epoch));
+        let (_first, first) = pen(1, None);
+        until(&first, is_ours(1)).await;
+        drop(first);
+
+        // What was said of another writer says nothing of this one.
+        let (_second, second) = pen(2, Some(Epoch(7)));
+        until(&second, |right| matches!(right, Right::Theirs { holder, .. } if holder == "m1")).await;
+        let (_third, third) = pen(3, Some(Epoch(1)));
+        until(&third, is_ours(2)).await;
+        // Started once more in the same words, it takes nothing from who came after that.
+        let (_fourth, fourth) = pen(4, Some(Epoch(1)));
+        until(&fourth, |right| matches!(right, Right::Theirs { holder, .. } if holder == "m3")).await;
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use api::restore::Restoring;
 use api::status::{Agent as About, Cluster, Status};
-use archive::Error;
 use archive::fence::{Candidate, Instance, Terms};
+use archive::{Epoch, Error};
 use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
@@ -48,6 +48,8 @@ pub struct Settings {
     pub others: Vec<(Home, Schedule)>,
     /// How soon another agent takes over.
     pub terms: Terms,
+    /// Since which epoch somebody has the right to write who is known to be gone.
+    pub gone: Option<Epoch>,
     /// The folder for what is on its way to the store.
     pub spool: PathBuf,
     /// What is done with the archive of another cluster.
@@ -122,13 +124,14 @@ const ORDERS: usize = 16;
 impl Agent {
     /// Begins to follow `live` into the archive at `home`.
     pub fn begin(live: Arc<dyn Live>, home: Home, settings: Settings) -> Result<Self, SpoolError> {
-        let Settings { name, serves, rhythm, schedule, others, terms, .. } = settings;
+        let Settings { name, serves, rhythm, schedule, others, terms, gone, .. } = settings;
         let Settings { spool, foreign, restoring, care, prepared, brought_back, certificates, .. } = settings;
         let spool = Arc::new(Spool::open(&spool)?);
         let (cluster, holder) = (home.cluster.clone(), name.clone());
         let me = Candidate { cluster, holder, serves, instance: Instance(rand::random()) };
         let (wanted, is_wanted) = watch::channel(false);
-        let pen = Pen::take_up(home.clone(), me, terms, is_wanted, Earlier::in_spool(spool.folder()));
+        let earlier = Earlier::in_spool(spool.folder());
+        let pen = Pen::take_up(home.clone(), me, terms, is_wanted, earlier, gone);
         let metrics = Arc::new(Metrics::new());
         let progress = Progress::counted_by(Arc::clone(&metrics));
         let (stopper, standing, fill, aside) = (Stopper::default(), progress.standing(), spool.fill(), spool.aside());
@@ -300,6 +303,7 @@ mod tests {
             schedule: Some(Schedule::default()),
             others: Vec::new(),
             terms: Terms::default(),
+            gone: None,
             spool: folder.join("spool"),
             foreign: ForeignCluster::Refuse,
             restoring: watch::Sender::default().subscribe(),

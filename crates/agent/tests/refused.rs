@@ -46,6 +46,7 @@ async fn who_begins_before_its_etcd_tells_that_it_is_not_let_in_and_what_to_do()
         schedule: None,
         others: Vec::new(),
         terms: Terms::default(),
+        gone: None,
         spool: folder.path().join("spool"),
         foreign: ForeignCluster::Refuse,
         restoring: watch::Sender::default().subscribe(),

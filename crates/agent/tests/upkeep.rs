@@ -75,7 +75,7 @@ impl Keeper {
         let (cluster, holder) = (home.cluster.clone(), "keeper".to_owned());
         let me = Candidate { cluster, holder, serves: None, instance: Instance(rand()) };
         let wanted = watch::Sender::new(true);
-        let pen = Pen::take_up(home.clone(), me, Terms::default(), wanted.subscribe(), None);
+        let pen = Pen::take_up(home.clone(), me, Terms::default(), wanted.subscribe(), None, None);
         let mut right = pen.right();
         timeout(LONG, right.wait_for(|right| right.permit().is_some())).await.unwrap().unwrap();
         let (told, heard) = watch::channel(UpkeepStatus::default());

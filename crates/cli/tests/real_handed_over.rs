@@ -16,7 +16,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 
 use history::require_one_history;
-use running::{Running, succeed};
+use running::{Running, refloat, succeed};
 use serde_json::Value;
 use tempfile::TempDir;
 use testkit::{Etcd, Member, PATIENCE, Port, Version};
@@ -128,6 +128,49 @@ fn who_is_stopped_seals_what_it_has_seen_and_the_next_one_writes_at_once() {
         world.require(&truths);
         require_one_history(&[world.archive()]);
     }
+}
+
+/// Nobody has laid the right down, as where a machine is lost, and it lasts for an hour.
+#[test]
+fn a_writer_that_is_said_to_be_gone_is_not_waited_for() {
+    let world = World::new();
+    let (etcd, pages) = (world.etcd(Version::V36), [Port::reserve(), Port::reserve()]);
+    let (client, url) = (etcd.client(), etcd.client_url());
+    let hour = ["--seal-after", "200ms", "--takeover", "1h"];
+    let mut truths = Vec::new();
+    let mut write = |agent: &mut Running| {
+        client.put("key", format!("{}", truths.len())).unwrap();
+        truths.push(truth(&client));
+        let status = agent.until_sealed(truths[truths.len() - 1].0);
+        status["capture"]["epoch"].as_u64().unwrap()
+    };
+    let backup = |gone: u64| {
+        let gone = gone.to_string();
+        let args = ["backup", world.archive(), "--endpoints", &url, "--wait", "1s", "--writer-is-gone", &gone];
+        let ended = refloat(&args);
+        (ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned())
+    };
+    let mut first = world.agent("a", &etcd, &pages[0], &hour);
+    until_it_writes(&mut first, "a");
+    let of_first = write(&mut first);
+    first.kill();
+
+    // What is said of another one says nothing of this one, and it is told what to say.
+    let (code, said) = backup(of_first + 7);
+    assert!(code == Some(6) && said.contains(&format!("--writer-is-gone {of_first} does not wait")), "{said}");
+    let gone = of_first.to_string();
+    let mut next = world.agent("b", &etcd, &pages[1], &[&hour[..], &["--writer-is-gone", &gone]].concat());
+    until_it_writes(&mut next, "b");
+    let of_next = write(&mut next);
+    assert!(of_next > of_first);
+    next.kill();
+
+    let (code, said) = backup(of_first);
+    assert_eq!(code, Some(6), "another one has it by now: {said}");
+    let (code, said) = backup(of_next);
+    assert_eq!(code, Some(0), "{said}");
+    world.require(&truths);
+    require_one_history(&[world.archive()]);
 }
 
 /// Somebody deletes it, or leaves it out of a copy: what is written then counts as what came before did.

@@ -16,6 +16,7 @@ async fn back_up(world: &World) -> Backup {
         home: world.home().await,
         holder: "a backup".into(),
         patience: SOON,
+        gone: None,
         foreign: ForeignCluster::Refuse,
     };
     plan.back_up().await.unwrap()

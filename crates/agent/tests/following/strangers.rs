@@ -58,6 +58,7 @@ fn a_backup_of_another_cluster_leaves_the_right_to_write_as_it_is() {
             home: world.home().await,
             holder: "a backup".into(),
             patience: SOON,
+            gone: None,
             foreign: ForeignCluster::Refuse,
         };
         let refused = plan.back_up().await.unwrap_err();

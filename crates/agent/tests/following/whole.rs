@@ -35,6 +35,7 @@ impl World {
             schedule: Some(schedule),
             others,
             terms: Terms::lasting(TERM),
+            gone: None,
             spool,
             foreign: agent::follow::resume::ForeignCluster::Refuse,
             restoring: watch::Sender::new(None).subscribe(),

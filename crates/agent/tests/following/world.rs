@@ -167,7 +167,7 @@ impl World {
             instance: Instance::draw(),
         };
         let (wanted, is_wanted) = watch::channel(false);
-        let pen = Pen::take_up(home.clone(), me, Terms::lasting(TERM), is_wanted, None);
+        let pen = Pen::take_up(home.clone(), me, Terms::lasting(TERM), is_wanted, None, None);
         let (progress, merged) = (Progress::default(), Merged::default());
         let follower = Follower {
             live: Arc::new(Scripted(Arc::clone(&self.cluster))),

@@ -109,8 +109,9 @@ pub fn home_failure(shown: &str, error: &archive::Error) -> Failure {
     match error {
         Error::Pick { source: PickError::Several { .. }, .. } => failure.hint("--cluster says which one is meant"),
         Error::Fence(FenceError::Held { holder, .. }) => failure.hint(format!(
-            "{} is writing: ask it, or stop it; when it is gone for good, the right to write ends by itself",
-            holder.holder
+            "{} is writing: ask it, or stop it; when it is gone for good, the right to write ends by itself, and --writer-is-gone {} \
+             does not wait for that",
+            holder.holder, holder.epoch
         )),
         Error::Fence(FenceError::OtherCluster { .. }) => failure.hint("--cluster gives this one a name of its own"),
         Error::Fence(FenceError::Unable) => {

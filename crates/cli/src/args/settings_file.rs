@@ -218,9 +218,9 @@ fn takes_settings(command: &Command) -> bool {
     command.get_arguments().any(|arg| arg.get_id() == "settings")
 }
 
-/// Whether it is about the command itself, and not a setting.
+/// Whether it is about the command itself, or about one run of it, and not a setting: who is gone is not gone for good.
 fn is_its_own(arg: &Arg) -> bool {
-    ["settings", "help", "version"].contains(&arg.get_id().as_str())
+    ["settings", "help", "version", "writer_is_gone"].contains(&arg.get_id().as_str())
 }
 
 /// The argument of `command` that a key names.

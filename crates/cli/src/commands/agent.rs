@@ -17,6 +17,7 @@ use ::agent::member::Prepared;
 use ::agent::run::{Agent, Ended, Settings};
 use ::agent::schedule;
 use ::agent::upkeep::{Drilling, Schedule, keeping};
+use archive::Epoch;
 use archive::fence::Terms;
 use archive::retention::Policy;
 use etcd_data::Kind;
@@ -93,6 +94,10 @@ pub struct FollowArgs {
     /// not wait. Where the store replaces nothing that is there, they wait 75 times as long, up to ten minutes
     #[arg(long, value_name = "SPAN", default_value = "8s", value_parser = period("8s"))]
     takeover: Duration,
+    /// Do not wait for who writes since this epoch, who is known to be gone: a power cut, a lost machine. If that is not so, what
+    /// that one still writes does not count. Of anybody who writes since another epoch it says nothing
+    #[arg(long, value_name = "EPOCH")]
+    writer_is_gone: Option<u64>,
     /// The folder for what is sealed while the store is away, for nobody else to read. If not given: beside the data
     /// directory that it prepares; that of `standalone`; or else in `$STATE_DIRECTORY`, `$XDG_STATE_HOME/refloat`,
     /// `~/.local/state/refloat`, or, for root, `/var/lib/refloat`
@@ -159,6 +164,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
             schedule,
             others,
             terms: args.follow.terms(),
+            gone: args.follow.gone(),
             spool: home.spool(&spools),
             foreign: args.home.foreign(),
             restoring: watch::Sender::default().subscribe(),
@@ -252,6 +258,11 @@ impl FollowArgs {
     /// How long the right to write lasts.
     pub fn terms(&self) -> Terms {
         Terms::lasting(self.takeover)
+    }
+
+    /// Since which epoch somebody has the right to write who is known to be gone.
+    pub fn gone(&self) -> Option<Epoch> {
+        self.writer_is_gone.map(Epoch)
     }
 
     /// What is done to the archive when, if it is to be done.

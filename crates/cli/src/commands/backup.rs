@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use agent::backup::{Backup, BackupPlan};
 use agent::follow::etcd::Etcd;
+use archive::Epoch;
 use archive::proof::Level;
 use etcd_data::Kind;
 
@@ -39,6 +40,10 @@ pub struct Args {
     /// How long to wait for somebody else who writes
     #[arg(long, value_name = "SPAN", default_value = "15s", value_parser = wait("15s"))]
     wait: Duration,
+    /// Do not wait for who writes since this epoch, who is known to be gone. If that is not so, what that one still writes does not
+    /// count
+    #[arg(long, value_name = "EPOCH")]
+    writer_is_gone: Option<u64>,
     /// Read before all others ([`crate::args::settings_file`]).
     #[command(flatten)]
     pub settings: SettingsArgs,
@@ -81,7 +86,8 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
         let (place, cluster) = (home.store.place().to_owned(), home.cluster.name.clone());
         let left_out = home.left_out();
         let foreign = args.home.foreign();
-        let plan = BackupPlan { live, home, holder: holder("backup"), patience: args.wait, foreign };
+        let (patience, gone) = (args.wait, args.writer_is_gone.map(Epoch));
+        let plan = BackupPlan { live, home, holder: holder("backup"), patience, gone, foreign };
         let backup = plan.back_up().await.map_err(|error| session_failure(&place, &error))?;
         Ok::<_, Failure>((place, cluster, left_out, backup))
     })?;

@@ -135,6 +135,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
             schedule,
             others,
             terms: args.follow.terms(),
+            gone: args.follow.gone(),
             spool: home.spool(&spools),
             foreign: args.home.foreign(),
             restoring: told,

@@ -57,6 +57,7 @@ pub(crate) fn follow(told: &str, rhythm: Rhythm, schedule: Schedule, term: Durat
             schedule: Some(schedule),
             others: Vec::new(),
             terms: Terms::lasting(term),
+            gone: None,
             spool: home.spool(&spools),
             foreign: ForeignCluster::Refuse,
             restoring: watch::Sender::default().subscribe(),
