@@ -219,7 +219,11 @@ impl Upkeep {
     /// Tells of what others have written. What keeps from that shows where they write.
     async fn look(&self) {
         let (home, metrics) = (self.home.clone(), Arc::clone(&self.metrics));
-        let looked = blocking(move || home.open().map(|archive| merging::tell_latest(archive.catalogue(), &metrics)));
+        let looked = blocking(move || {
+            let archive = home.open()?;
+            merging::tell_latest(archive.catalogue(), &metrics);
+            merging::count_deltas(&archive, &metrics)
+        });
         if let Err(error) = looked.await {
             tracing::debug!(place = self.home.store.place(), why = in_one_line(&error), "the archive cannot be listed");
         }

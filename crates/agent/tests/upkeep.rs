@@ -148,11 +148,11 @@ async fn world(answered: Option<u32>) -> World {
     tokio::task::spawn_blocking(made).await.unwrap()
 }
 
-/// The lines of monitoring that tell of the newest full and delta.
+/// The lines of monitoring that tell of the newest full and delta, and of what is behind that full.
 fn latest(metrics: &Metrics) -> Vec<String> {
     let agent = Agent { name: "a".into(), version: "0".into(), began: Timestamp::now() };
     let text = metrics.render(&Status::beginning(agent, Cluster::default()));
-    let lines = text.lines().filter(|line| line.starts_with("etcdbr_snapshot_latest_"));
+    let lines = text.lines().filter(|line| line.contains("_latest_") && line.starts_with("etcdbr_snap"));
     let mut lines: Vec<String> = lines.map(str::to_owned).collect();
     lines.sort();
     lines
@@ -163,18 +163,26 @@ fn latest_of(world: &World) -> Vec<String> {
     let line =
         |what: &str, kind: &str, value: i64| format!("etcdbr_snapshot_latest_{what}{{kind=\"{kind}\"}} {value}.0");
     let time = |revision| world.moment(revision).as_second();
+    let deltas = fs::read_dir(deltas_of(world, 1)).unwrap().count();
     vec![
         line("revision", "Full", LEFT + 1),
         line("revision", "Incr", LAST),
         line("timestamp", "Full", time(LEFT + 1)),
         line("timestamp", "Incr", time(LAST)),
+        format!("etcdbr_snapstore_latest_deltas_revisions_total{{}} {}.0", LAST - (LEFT + 1)),
+        format!("etcdbr_snapstore_latest_deltas_total{{}} {deltas}.0"),
     ]
+}
+
+/// Where the deltas of a lineage are.
+fn deltas_of(world: &World, lineage: usize) -> PathBuf {
+    world.folder.path().join("prod").join(world.lineages[lineage].to_string()).join("delta/0")
 }
 
 /// The objects that the newest point does not need.
 fn older(world: &World) -> Vec<PathBuf> {
-    let folder = world.folder.path().join("prod").join(world.lineages[0].to_string()).join("delta/0");
-    let mut found: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut found: Vec<PathBuf> =
+        fs::read_dir(deltas_of(world, 0)).unwrap().map(|entry| entry.unwrap().path()).collect();
     found.sort();
     found
 }

@@ -194,6 +194,23 @@ fn require_ended(args: &[&str], code: i32, why: &str, remedy: &str) {
     assert!(said.contains(why) && said.contains(remedy), "{args:?} does not say {why} and {remedy}: {said}");
 }
 
+/// The program tells each time that it does not run, where `standalone` keeps what etcd has to say.
+#[test]
+fn which_program_etcd_is() {
+    let desk = Desk::new();
+    let (ports, page, program, dir) =
+        (MemberPorts::reserve(), Port::reserve(), desk.path("no-etcd"), desk.path("standalone"));
+    fs::write(&program, "#!/bin/sh\necho does not run >&2\nexit 3\n").unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let [client_port, peer_port] = [&ports.client, &ports.peer].map(|port| port.number().to_string());
+    let (log, listen) = (dir.join("etcd.log"), page.address().to_string());
+    let args = ["standalone", "--dir", text(&dir), "--etcd", text(&program), "--listen", &listen];
+    let args = [&args[..], &["--client-port", &client_port, "--peer-port", &peer_port]].concat();
+    let why = format!("etcd ended 5 times in a row, last with exit status 3; {} tells why", log.display());
+    require_ended(&args, 7, &why, "nothing was changed");
+    assert_eq!(fs::read_to_string(&log).unwrap().lines().filter(|line| *line == "does not run").count(), 5);
+}
+
 #[test]
 fn where_another_has_the_port() {
     let desk = Desk::new();

@@ -54,3 +54,47 @@ impl Answers {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use etcd_rpc::Access;
+    use testkit::FakeEtcd;
+
+    use super::*;
+
+    #[test]
+    fn an_etcd_that_has_another_hash_or_another_number_of_keys_does_not_agree() {
+        let hash = |hash, compact| HashKv { hash, revision: Revision(30), compact_revision: compact };
+        let expected = Expected { hash: hash(7, Some(Revision(5))), keys: 12 };
+        for (found, keys, complaint) in [
+            (expected.hash, 12, None),
+            (expected.hash, 11, Some("etcd has 11 keys, and the point's own records give 12")),
+            (
+                hash(8, Some(Revision(5))),
+                12,
+                Some("etcd gives HashKV 8 at revision 30, and the point's own records give 7"),
+            ),
+            (hash(7, None), 12, Some("etcd gives HashKV 7 at revision 30, and the point's own records give 7")),
+        ] {
+            let answered = Answers { hash: found, keys }.require(&expected);
+            assert_eq!(answered.err().map(|error| error.to_string()).as_deref(), complaint, "{found:?} {keys}");
+        }
+    }
+
+    /// An etcd that has lost a key, or has one that nobody put there, and answers all the same.
+    #[tokio::test]
+    async fn what_is_compared_is_what_the_etcd_answers() {
+        let fake = FakeEtcd::start(1);
+        fake.put("a", "1");
+        fake.put("b", "2");
+        let revision = Revision(fake.delete("a"));
+        let member = Member::new(fake.url(0).parse().unwrap(), &Access::default());
+        let hash = HashKv { hash: fake.hash_kv(revision.0), revision, compact_revision: None };
+        for (keys, agrees) in [(1, true), (2, false), (0, false)] {
+            let expected = Expected { hash, keys };
+            let answered = ask(&member, &expected).await.unwrap().require(&expected);
+            let is_count = matches!(&answered, Err(DrillError::OtherCount { found: 1, .. }));
+            assert_eq!((answered.is_ok(), is_count), (agrees, !agrees), "{answered:?}");
+        }
+    }
+}

@@ -170,6 +170,8 @@ fn what_happened_is_counted() {
         (r#"etcdbr_add_learner_duration_seconds_count{succeeded="true"}"#, 1.0),
         (r#"etcdbr_member_promote_duration_seconds_count{succeeded="false"}"#, 1.0),
         (r#"etcdbr_member_remove_duration_seconds_count{succeeded="true"}"#, 1.0),
+        ("etcdbr_snapstore_latest_deltas_total{}", 4.0),
+        ("etcdbr_snapstore_latest_deltas_revisions_total{}", 400.0),
     ] {
         assert_eq!(now.get(name), Some(&value), "{name} in\n{text}");
     }
@@ -227,6 +229,26 @@ fn the_process_tells_what_it_uses_and_since_when() {
     assert!((-2.0..86_400.0).contains(&age), "{age}");
     assert!(of("process_resident_memory_bytes") > f64::from(1 << 20), "{text}");
     assert!((3.0..1e6).contains(&of("process_open_fds")), "{text}");
+}
+
+/// Held against what the kernel counts of each interface in another place, before and after.
+#[test]
+fn the_bytes_that_this_host_has_sent_and_received_are_told() {
+    let counted = |what: &str| -> f64 {
+        let interfaces = std::fs::read_dir("/sys/class/net").unwrap().map(|entry| entry.unwrap().path());
+        let interfaces = interfaces.map(|path| path.join("statistics").join(what));
+        interfaces.filter_map(|path| std::fs::read_to_string(path).ok()?.trim().parse::<f64>().ok()).sum()
+    };
+    let metrics = Metrics::new();
+    for (name, what) in
+        [("etcdbr_network_received_bytes{}", "rx_bytes"), ("etcdbr_network_transmitted_bytes{}", "tx_bytes")]
+    {
+        let before = counted(what);
+        let text = metrics.render(&status());
+        let told = samples(&text).get(name).copied().unwrap();
+        let after = counted(what);
+        assert!(before > 0.0 && (before..=after).contains(&told), "{name}: {before} <= {told} <= {after}");
+    }
 }
 
 #[test]

@@ -68,5 +68,7 @@ fn play(hosts: &Hosts, version: Version) {
     reader.require(&traffic.truth_of(sealed).unwrap());
     let written = reader.require_written(&traffic.written(), sealed);
     let next = &status["capture"]["member"];
-    println!("SEED={seed}: {next} was followed after {followed}; {written} acknowledged puts found");
+    let counted = format!("SEED={seed}: {next} was followed after {followed}; {written} acknowledged puts found");
+    println!("{counted}");
+    testkit::keep_counts("leaderless", &counted);
 }

@@ -172,10 +172,13 @@ fn play(hosts: Hosts, version: Version, line: Line, cut_off: fn(&Hosts, usize)) 
         traffic.truths().into_iter().filter(|truth| (reader.first()..=sealed).contains(&truth.revision)).collect();
     truths.iter().for_each(|truth| reader.require(truth));
     let written = reader.require_written(&traffic.written(), sealed);
-    println!(
-        "SEED={seed}: agent {next} went on after agent {writer}; {} points compared, {written} acknowledged puts found",
+    let counted = format!(
+        "SEED={seed}, etcd {version}: agent {next} went on after agent {writer}; {} points compared, {written} \
+         acknowledged puts found",
         truths.len()
     );
+    println!("{counted}");
+    testkit::keep_counts(&format!("partition-{version}"), &counted);
 }
 
 /// Requires that nothing was written by an older right once a newer one was used.

@@ -66,10 +66,12 @@ fn random_points_of_a_random_history_are_what_the_cluster_had() {
     for _ in 0..moments {
         require_moment(&after, &written, written.choose(&mut random).unwrap().between.1);
     }
-    println!(
-        "seed {seed}, etcd {version}: {last} revisions, {wanted} points compared and built as data directories, \
+    let counted = format!(
+        "SEED={seed}, etcd {version}: {last} revisions, {wanted} points compared and built as data directories, \
          {moments} moments"
     );
+    println!("{counted}");
+    testkit::keep_counts("points", &counted);
 }
 
 /// What members said, and what they still say.

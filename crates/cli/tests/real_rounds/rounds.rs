@@ -137,7 +137,10 @@ fn play(number: usize, cast: Cast) {
         run.round(fault);
     }
     run.end(cast.version);
-    println!("SEED={seed}, {} of etcd {}, {} agents: {}", cast.members, cast.version, cast.agents, run.counts);
+    let counted =
+        format!("SEED={seed}, {} of etcd {}, {} agents: {}", cast.members, cast.version, cast.agents, run.counts);
+    println!("{counted}");
+    testkit::keep_counts(&format!("rounds-{number}"), &counted);
     require_each_came(&run.counts, rounds);
 }
 
