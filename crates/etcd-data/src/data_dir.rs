@@ -129,7 +129,7 @@ fn read_snaps(folder: &Path) -> io::Result<Vec<(SnapName, Result<Snap, SnapError
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         if let Some(name) = entry.file_name().to_str().and_then(SnapName::parse) {
-            snaps.push((name, read_snap(&entry.path())?));
+            snaps.push((name, read_snap(&entry.path())));
         }
     }
     snaps.sort_by_key(|(name, _)| *name);
@@ -139,13 +139,14 @@ fn read_snaps(folder: &Path) -> io::Result<Vec<(SnapName, Result<Snap, SnapError
 /// No cluster's membership comes near to this.
 const MAX_SNAP_BYTES: u64 = 256 << 20;
 
-fn read_snap(path: &Path) -> io::Result<Result<Snap, SnapError>> {
-    let metadata = path.metadata()?;
+/// One that cannot be read is as good as one that is damaged: etcd passes over both, and who votes the database knows too.
+fn read_snap(path: &Path) -> Result<Snap, SnapError> {
+    let metadata = path.metadata().map_err(SnapError::Read)?;
     // Reading a pipe would wait for somebody to write to it.
     if !metadata.is_file() || metadata.len() > MAX_SNAP_BYTES {
-        return Ok(Err(SnapError::NotASnapshot));
+        return Err(SnapError::NotASnapshot);
     }
-    Ok(Snap::parse(fs::read(path)?.into()))
+    Snap::parse(fs::read(path).map_err(SnapError::Read)?.into())
 }
 
 #[cfg(test)]

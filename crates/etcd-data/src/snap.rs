@@ -12,6 +12,7 @@
 mod store;
 
 use std::fmt;
+use std::io;
 
 use prost::Message;
 use prost::bytes::Bytes;
@@ -49,6 +50,9 @@ pub struct Membership {
 /// Why a file is no snapshot.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapError {
+    /// The file could not be read.
+    #[error("it cannot be read")]
+    Read(#[source] io::Error),
     /// The bytes are not a snapshot, or one of nothing.
     #[error("not a raft snapshot")]
     NotASnapshot,

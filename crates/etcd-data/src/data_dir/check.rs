@@ -73,6 +73,8 @@ pub(super) fn members(log: &Log<File>, snaps: &[Snap], tables: &Tables) -> Vec<F
     } else if first.is_empty() && !known.contains(&member) {
         // With a log from its first entry on, a member that joined may not have got to its own joining yet.
         findings.push(Finding::OtherMember { member, known, in_snapshot });
+    } else if is_removed(tables, member) {
+        findings.push(Finding::RemovedMember { member });
     }
     findings
 }
@@ -93,6 +95,11 @@ pub(super) fn are_strangers(findings: &[Finding], tables: &Tables) -> bool {
 fn known_members(tables: &Tables) -> Vec<MemberId> {
     let present = tables.members().filter_map(Result::ok).map(|member| MemberId(member.id));
     present.chain(tables.removed_members().filter_map(Result::ok)).collect()
+}
+
+/// Whether `member` was removed. An id that was removed never comes again.
+fn is_removed(tables: &Tables, member: MemberId) -> bool {
+    tables.removed_members().any(|removed| removed.is_ok_and(|removed| removed == member))
 }
 
 /// The members with which the cluster began, if the log goes back to there: its first entries add them, one each.

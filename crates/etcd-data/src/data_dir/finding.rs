@@ -64,6 +64,12 @@ pub enum Finding {
         /// Whether the raft snapshot knows the member of the log, which is what counts up to 3.5.
         in_snapshot: bool,
     },
+    /// The member of the log was removed from the cluster: the others refuse it, and it stops.
+    #[error("the log is that of member {member}, which was removed from the cluster")]
+    RemovedMember {
+        /// The member of the log.
+        member: MemberId,
+    },
     /// The log says that it is of another cluster than the one whose beginning it has.
     #[error("the log says that it is of cluster {said}, and its first members made cluster {of_members}")]
     OtherCluster {
@@ -78,7 +84,7 @@ impl Finding {
     /// How much it matters to a server that is started on the directory.
     pub fn severity(&self) -> Severity {
         match self {
-            Self::DatabaseBehind { .. } => Severity::Fatal,
+            Self::DatabaseBehind { .. } | Self::RemovedMember { .. } => Severity::Fatal,
             Self::OtherMember { in_snapshot, .. } | Self::OtherMembers { in_snapshot, .. } if !in_snapshot => {
                 Severity::Fatal
             }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::read_snaps;
 use crate::member_id::MemberId;
 use crate::raft::ConfState;
-use crate::restore::record::{FILE_NAME, Record};
+use crate::restore::record::Record;
 use crate::wal::{Log, WalError};
 
 /// Where the log of a data directory lies.
@@ -64,15 +64,8 @@ impl LogPlace {
     }
 }
 
-/// No record of a restore comes near to this.
-const MAX_RECORD_BYTES: u64 = 1 << 20;
-
 fn recorded(path: &Path) -> Option<PathBuf> {
-    let member = path.join("member");
-    let metadata = member.join(FILE_NAME).metadata().ok()?;
-    // Reading a pipe would wait for somebody to write to it.
-    let is_record = metadata.is_file() && metadata.len() <= MAX_RECORD_BYTES;
-    let record = is_record.then(|| Record::read(&member))??;
+    let record = Record::read(&path.join("member"))?;
     match record.wal_inside {
         // From where the directory is now: it may have been moved.
         Some(inside) => std::path::absolute(path.join(inside)).ok(),

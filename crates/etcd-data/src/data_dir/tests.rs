@@ -276,6 +276,39 @@ fn the_shortened_log_of_a_member_that_the_database_does_not_know_is_told() {
 }
 
 #[test]
+fn the_directory_of_a_member_that_was_removed_is_told() {
+    let dir = fixtures::data_dir("3.6.16-clean");
+    let db = DataDir::database_path(dir.path());
+    let mut tables = Source::open(&db, dir.path()).unwrap().database.tables().clone();
+    let member = MemberId(DataDir::open_log(dir.path()).unwrap().metadata.unwrap().node_id);
+    // Another that was removed says nothing of this one.
+    tables.remove_member(MemberId(stranger().id));
+    write_database(&db, &tables);
+    assert_eq!(findings(dir.path()), []);
+
+    tables.remove_member(member);
+    write_database(&db, &tables);
+    let found = findings(dir.path());
+    assert_eq!(found, [Finding::RemovedMember { member }]);
+    assert_eq!(found[0].severity(), bolt_file::check::Severity::Fatal);
+}
+
+#[test]
+fn a_raft_snapshot_that_cannot_be_read_takes_nothing_from_what_can() {
+    let dir = fixtures::data_dir("3.6.16-clean");
+    let open = || Source::open(dir.path(), &std::env::temp_dir()).unwrap();
+    let (sound, snap) = (hash(&open()), SnapName { term: 1, index: 1 });
+    let place = dir.path().join("member/snap").join(snap.to_string());
+    std::os::unix::fs::symlink("gone", &place).unwrap();
+    let source = open();
+    assert_eq!(hash(&source), sound);
+    let data_dir = source.data_dir.unwrap();
+    let unread: Vec<_> = data_dir.snaps.iter().filter(|(_, snap)| snap.is_err()).collect();
+    let [(name, Err(SnapError::Read(error)))] = unread[..] else { panic!("{unread:?}") };
+    assert_eq!((*name, error.kind()), (snap, io::ErrorKind::NotFound));
+}
+
+#[test]
 fn a_raft_snapshot_with_the_name_of_another_is_told() {
     let dir = fixtures::data_dir("3.6.16-clean");
     let snap = dir.path().join("member/snap");

@@ -16,6 +16,9 @@ pub const FILE_NAME: &str = "refloat-restore.json";
 /// The version of this record that is written and read.
 const FORMAT: u32 = 1;
 
+/// No record comes near to this.
+const MAX_BYTES: u64 = 1 << 20;
+
 /// What was done.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Record {
@@ -66,8 +69,16 @@ impl Record {
     /// Reads the record of the member directory `member`. One that cannot be read counts as none, so that nothing is
     /// ever done on its word.
     pub fn read(member: &Path) -> Option<Self> {
-        let json = fs::read(member.join(FILE_NAME)).ok()?;
-        let record: Self = serde_json::from_slice(&json).ok()?;
+        let path = member.join(FILE_NAME);
+        let metadata = path.metadata().ok()?;
+        // Reading a pipe would wait for somebody to write to it.
+        let may_be_one = metadata.is_file() && metadata.len() <= MAX_BYTES;
+        may_be_one.then(|| fs::read(path).ok().and_then(|json| Self::parse(&json)))?
+    }
+
+    /// Reads the bytes of the file. Whatever leads elsewhere than beside what was restored, or into it, is no record.
+    pub fn parse(json: &[u8]) -> Option<Self> {
+        let record: Self = serde_json::from_slice(json).ok()?;
         let stays_inside = record.wal_inside.as_deref().is_none_or(leads_down);
         (record.format == FORMAT && record.names().all(is_plain_name) && stays_inside).then_some(record)
     }
@@ -117,5 +128,16 @@ mod tests {
         }
         fs::write(folder.path().join(FILE_NAME), b"{\"format\":2}").unwrap();
         assert_eq!(Record::read(folder.path()), None);
+    }
+
+    #[test]
+    fn a_file_that_is_larger_than_any_record_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let record = Record::new("1", Revision(7), None, None);
+        for (spaces, expected) in [(1000, Some(&record)), (MAX_BYTES, None)] {
+            let json = [record.to_json(), vec![b' '; spaces as usize]].concat();
+            fs::write(folder.path().join(FILE_NAME), json).unwrap();
+            assert_eq!(Record::read(folder.path()).as_ref(), expected, "{spaces} spaces behind it");
+        }
     }
 }

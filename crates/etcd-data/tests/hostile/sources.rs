@@ -17,9 +17,11 @@ use etcd_data::history::history;
 use etcd_data::live::{self, Keys, LiveKeys};
 use etcd_data::records::TailRecord;
 use etcd_data::restore::options::{Options, Token};
-use etcd_data::restore::{Plan, restore};
+use etcd_data::restore::record::FILE_NAME;
+use etcd_data::restore::{Plan, RestoreError, restore};
 use etcd_data::soundness::Finding;
 use etcd_data::source::OpenError;
+use etcd_data::undo::{UndoPlan, undo};
 use etcd_data::view::ViewError;
 use etcd_data::{Database, Error, Kind, Revision, Source, hash, soundness};
 use flate2::Compression;
@@ -272,6 +274,33 @@ fn pipes_inside_of_a_data_directory_are_not_waited_for() {
     fs::remove_file(&db).unwrap();
     make_pipe(&db);
     assert!(matches!(open(dir.path()), Err(OpenError::NoDataDir { .. })));
+}
+
+/// What a restore remembers is looked for in all folders beside the one that it made, and in what it may have left.
+#[test]
+fn pipes_in_the_place_of_what_a_restore_remembers_are_not_waited_for() {
+    for place in ["data", "data.undone-1", "other", ".data.refloat/1", "data/member.undone-1"] {
+        for is_there in [true, false] {
+            let folder = TempDir::new().unwrap();
+            let data_dir = folder.path().join("data");
+            if is_there {
+                fs::create_dir_all(data_dir.join("member/snap")).unwrap();
+            }
+            for member in ["", "member"] {
+                let member = folder.path().join(place).join(member);
+                fs::create_dir_all(&member).unwrap();
+                make_pipe(&member.join(FILE_NAME));
+            }
+            let error = undo(&data_dir, "2").unwrap_err();
+            assert!(matches!(error, RestoreError::NothingToUndo { .. }), "{place}: {error:?}");
+            assert_eq!(UndoPlan::look(&data_dir, "2").unwrap_err().kind(), Kind::Missing, "{place}");
+        }
+    }
+    // Without a log in its place, the record is asked where that is.
+    let dir = fixtures::data_dir("3.6.16-clean");
+    fs::remove_dir_all(dir.path().join("member/wal")).unwrap();
+    make_pipe(&dir.path().join("member").join(FILE_NAME));
+    assert_eq!(open(dir.path()).err().unwrap().kind(), Kind::Missing);
 }
 
 fn make_pipe(path: &Path) {

@@ -51,7 +51,7 @@ fn of_raft_snapshots(data_dir: &DataDir) -> impl Iterator<Item = Finding> {
     data_dir.snaps.iter().filter_map(|(name, snap)| {
         let error = snap.as_ref().err()?;
         let place = format!("member/snap/{name}");
-        Some(Finding::of_file("raft_snapshot", &place, format!("{place}: {error}")))
+        Some(Finding::of_file("raft_snapshot", &place, format!("{place}: {}", said(error))))
     })
 }
 
@@ -63,6 +63,7 @@ fn of_relation(finding: &Relation) -> Finding {
         Relation::TermAhead { .. } => ("term_ahead", "member/snap/db".into()),
         Relation::OtherMember { .. } => ("other_member", "log".into()),
         Relation::OtherMembers { .. } => ("other_members", "log".into()),
+        Relation::RemovedMember { .. } => ("removed_member", "log".into()),
         Relation::OtherCluster { .. } => ("other_cluster", "log".into()),
         _ => ("data_dir", "data directory".into()),
     };
