@@ -6,8 +6,9 @@ use archive::Anchor;
 use etcd_data::anchor::Anchored;
 use etcd_data::database::RevisionRange;
 use etcd_data::digest::{self, Digest};
+use etcd_data::holes::Holes;
 use etcd_data::restore::options::DigestRule;
-use etcd_data::restore::{Holes, PlanError, RestoreError, Step};
+use etcd_data::restore::{PlanError, RestoreError, Step};
 use etcd_data::{Kind, Revision};
 
 use crate::archive_point::ArchivePoint;

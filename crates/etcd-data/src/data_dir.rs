@@ -14,6 +14,7 @@ mod check;
 mod finding;
 mod log_place;
 mod open;
+pub mod record;
 
 use std::fs::{self, File};
 use std::io;

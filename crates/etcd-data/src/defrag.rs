@@ -8,12 +8,13 @@ use bolt_file::BoltFile;
 
 use crate::database::Database;
 use crate::hash::{Flavour, hash_backend};
+use crate::holes::Holes;
 use crate::restore::build::{beside_digest, create_database, no_space, synced};
 use crate::restore::disk::{Disk, RealDisk};
 use crate::restore::new_file::publish_file;
 use crate::restore::options::DigestRule;
 use crate::restore::rebuild::{Contents, Rebuilt, rebuild};
-use crate::restore::{Holes, Progress, RestoreError, Step};
+use crate::restore::{Progress, RestoreError, Step};
 use crate::revision::Revision;
 
 /// What was written.
@@ -67,13 +68,12 @@ fn write_database(
     // No HashKV is asked for, so it is of no matter where it is compacted.
     let contents = Contents { source, up_to: Revision(i64::MAX), survivors: None, page_size, compact: None };
     let mut file = create_database(disk, contents, path)?;
-    let tables = |_: &_| Ok(source.tables().clone());
-    let Rebuilt { copied, tables, built, read_back } =
-        rebuild(contents, tables, &mut *file, path, progress).map_err(|error| no_space(error, disk, contents, path))?;
+    let Rebuilt { copied, built, read_back } = rebuild(contents, source.tables(), &mut *file, path, progress)
+        .map_err(|error| no_space(error, disk, contents, path))?;
 
     progress(Progress { step: Step::Proving, done_bytes: 0, of_bytes: built.size_bytes });
     let hash = || {
-        let proven = read_back.require_whole(path, &tables, copied.crc.crc)?;
+        let proven = read_back.require_whole(path, source.tables(), copied.crc.crc)?;
         same_hash(source, &proven.database)
     };
     let hash = synced(&mut *file, path, hash)?;

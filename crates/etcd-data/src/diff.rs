@@ -12,9 +12,8 @@ use crate::batch::Batch;
 use crate::database::{Database, Direction, Next, Record, RevisionRange};
 use crate::error::Error;
 use crate::fingerprint::{Fingerprint, Fingerprinter, KeyMap, KeySet};
+use crate::holes::{self, Holes};
 use crate::live::{Keys, newest};
-use crate::restore::Holes;
-use crate::restore::holes;
 use crate::revision::{RevKey, Revision};
 use crate::view::{Horizon, ViewError};
 

@@ -9,13 +9,14 @@ use crate::anchor::Anchored;
 use crate::database::Database;
 use crate::digest::sha256;
 use crate::hash::HashKv;
+use crate::holes::Holes;
 use crate::restore::build::{beside_digest, create_database, no_space, require_no_hole, synced};
 use crate::restore::disk::{Disk, RealDisk};
 use crate::restore::new_file::publish_file;
 use crate::restore::options::DigestRule;
 use crate::restore::proof::Expected;
 use crate::restore::rebuild::{Contents, Rebuilt, rebuild};
-use crate::restore::{Holes, Progress, RestoreError, Step};
+use crate::restore::{Progress, RestoreError, Step};
 use crate::revision::Revision;
 use crate::view::Horizon;
 
@@ -91,12 +92,12 @@ fn write_snapshot(
     let page_size = source.page_size();
     let contents = Contents { source, up_to: at, survivors: None, page_size, compact };
     let mut file = create_database(disk, contents, path)?;
-    let tables = |_: &_| Ok(source.tables().clone());
-    let Rebuilt { copied, tables, built, read_back } =
-        rebuild(contents, tables, &mut *file, path, progress).map_err(|error| no_space(error, disk, contents, path))?;
+    let Rebuilt { copied, built, read_back } = rebuild(contents, source.tables(), &mut *file, path, progress)
+        .map_err(|error| no_space(error, disk, contents, path))?;
     require_no_hole(at, compact, copied.last)?;
 
     progress(Progress { step: Step::Proving, done_bytes: 0, of_bytes: built.size_bytes });
+    let tables = source.tables().clone();
     let expected = Expected { tables, current: at, compact, records: copied.crc.crc, same_hash: None, anchored };
     // The digest begins with the meta pages, which are written last: it has to be read back.
     let digest_and_hash = || {

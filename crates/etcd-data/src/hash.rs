@@ -21,7 +21,7 @@ use crate::crc::Crc;
 use crate::database::{Database, Direction, Next, Record, RevisionRange};
 use crate::error::Error;
 use crate::fingerprint::KeySet;
-use crate::restore::{Holes, holes};
+use crate::holes::{self, Holes};
 use crate::revision::Revision;
 use crate::tables::KEY;
 use crate::view::{Horizon, ViewError};

@@ -5,10 +5,9 @@ use std::ops::ControlFlow;
 use crate::batch::Batch;
 use crate::database::{Database, Direction, Next, Record, RevisionRange};
 use crate::error::Error;
+use crate::holes::{self, Holes};
 use crate::key_value::KeyValue;
 use crate::live::Keys;
-use crate::restore::Holes;
-use crate::restore::holes;
 use crate::revision::RevKey;
 
 /// Shows `visit` every change of `keys` in `range`, in order, until it breaks. A deletion has a key and no more.

@@ -11,6 +11,7 @@
 //! - [`revision`], [`key_value`]: one change of the key space
 //! - [`tables`]: the small buckets
 //! - [`database`], `layer`, [`records`]: a key space in layers: a file, and what a log or an archive adds to it
+//! - [`holes`]: what a key space lacks
 //! - `batch`, [`fingerprint`], `crc`: records handed from thread to thread, keys in few bytes, hashes of parts
 //! - [`wal`], [`snap`], [`replay`]: the log, raft snapshots, and what they add to a database; [`raft`], [`request`]: what is in
 //!   the log
@@ -41,6 +42,7 @@ pub mod facts;
 pub mod fingerprint;
 pub mod hash;
 pub mod history;
+pub mod holes;
 pub mod initial_cluster;
 pub mod key_value;
 mod layer;

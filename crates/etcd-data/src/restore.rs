@@ -7,9 +7,10 @@
 //! - [`options`]: what a person asks
 //! - [`plan`], [`destination`]: what will be done about it, and where
 //! - `rebuild`, `new_tables`, `member_dir`: the database, and what lies beside it
-//! - `holes`: what the source lacks; [`forecast()`]: that, and the room that is needed, without doing it
+//! - [`forecast()`]: what the source lacks, and the room that is needed, without doing it
 //! - `proof`: reading it back
-//! - `staging`, `publish`, [`record`]: where it is built, how it gets its name, what it remembers of that
+//! - `staging`, `publish`: where it is built, and how it gets its name; what it remembers of that is a
+//!   [`Record`](crate::data_dir::record::Record)
 //! - `owner`: whose it is
 //! - [`disk`]: every step that changes the file system
 
@@ -18,7 +19,6 @@ pub mod destination;
 pub mod disk;
 mod error;
 pub mod forecast;
-pub(crate) mod holes;
 mod member_dir;
 pub(crate) mod new_file;
 mod new_tables;
@@ -29,7 +29,6 @@ pub mod progress;
 pub(crate) mod proof;
 pub(crate) mod publish;
 pub(crate) mod rebuild;
-pub mod record;
 #[cfg(test)]
 pub(crate) mod sample;
 pub(crate) mod staging;
@@ -46,12 +45,12 @@ use self::publish::{publish, settle};
 use self::staging::{Staging, folder_for};
 use crate::database::Database;
 use crate::hash::HashKv;
+use crate::holes::Holes;
 use crate::revision::Revision;
 use crate::tables::LeaseId;
 
 pub use self::error::{PlanError, RestoreError};
 pub use self::forecast::{Forecast, forecast};
-pub use self::holes::Holes;
 pub use self::options::Options;
 pub use self::owner::Owner;
 pub use self::plan::Plan;

@@ -6,10 +6,10 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::data_dir::record::Record;
 use crate::restore::destination::{Unit, exists, free_name, require_stopped, resolve};
 use crate::restore::disk::{Disk, RealDisk};
 use crate::restore::publish::{UNDONE, exchange, go_back, rename, settle, undone_name};
-use crate::restore::record::Record;
 use crate::restore::staging::{Staging, folder_for};
 use crate::restore::{RestoreError, settle_leftovers_on};
 

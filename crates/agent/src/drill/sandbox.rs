@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use etcd_data::hash::HashKv;
+use etcd_data::holes::Holes;
 use etcd_data::live::{self, Keys};
 use etcd_data::restore::disk::free_bytes;
 use etcd_data::restore::options::{DigestRule, ForVersion, Token};
-use etcd_data::restore::{Holes, Options, Plan, Progress, RestoreError, restore};
+use etcd_data::restore::{Options, Plan, Progress, RestoreError, restore};
 use etcd_data::{Database, Revision};
 use tempfile::TempDir;
 use tokio::sync::watch;

@@ -5,7 +5,7 @@ use archive::fence::{Acquire, Candidate, Fence, Gate, Instance, Terms};
 use archive::identity::Epoch;
 use archive::proven::ProvenPoint;
 use etcd_data::database::RevisionRange;
-use etcd_data::restore::Holes;
+use etcd_data::holes::Holes;
 
 use super::*;
 use crate::care::{Note, Untold};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use etcd_data::Revision;
-use etcd_data::restore::Holes;
+use etcd_data::holes::Holes;
 use jiff::Timestamp;
 
 use super::decision::{Decision, Restore};

@@ -8,9 +8,10 @@ use std::time::Duration;
 use archive::At;
 use archive::plan::Wanted;
 use archive::rebuild::BuildPoint;
+use etcd_data::holes::Holes;
 use etcd_data::restore::destination::Existing;
 use etcd_data::restore::options::Token;
-use etcd_data::restore::{Holes, Options, Plan, RestoreError, Restored, restore};
+use etcd_data::restore::{Options, Plan, RestoreError, Restored, restore};
 use etcd_data::{Database, Revision};
 use tokio::runtime::Handle;
 

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use archive::object::Wanted;
 use etcd_data::database::RevisionRange;
 use etcd_data::history::history;
+use etcd_data::holes::Holes;
 use etcd_data::live::{Keys, Numbers};
-use etcd_data::restore::Holes;
 use etcd_data::view::{Horizon, ViewError};
 use etcd_data::{KeyValue, Kind, RevKey};
 

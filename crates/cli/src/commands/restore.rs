@@ -9,11 +9,12 @@ use ::agent::start::policy::HighWater;
 use archive::At;
 use clap::ValueEnum;
 use etcd_data::facts::version_of;
+use etcd_data::holes::Holes;
 use etcd_data::restore::destination::Existing;
 use etcd_data::restore::options::{Alarms, Bump, EtcdVersion, ForVersion, Leases, Token};
 use etcd_data::restore::plan::History;
 use etcd_data::restore::{
-    Forecast, Holes, Options, Plan, Progress, RestoreError, Restored, forecast, restore, settle_leftovers,
+    Forecast, Options, Plan, Progress, RestoreError, Restored, forecast, restore, settle_leftovers,
 };
 use etcd_data::tables::Member;
 use etcd_data::view::Horizon;

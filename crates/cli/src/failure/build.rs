@@ -55,9 +55,6 @@ pub fn build_failure(shown: &str, error: &RestoreError) -> Failure {
         RestoreError::Hole { .. } => {
             plain(error.to_string()).hint("`restore` and `export` with --at take an earlier revision; or choose another snapshot")
         }
-        RestoreError::MissingLeases { .. } => {
-            plain(error.to_string()).hint("--leases drop restores them without; they never expire then")
-        }
         RestoreError::Io { source, .. } => {
             Failure::because(kind, format!("{error} failed"), source).hint(io_hint(kind))
         }
@@ -135,7 +132,6 @@ fn plan_failure(shown: &str, error: &PlanError) -> Failure {
         PlanError::InitialCluster(_) => {
             plain().hint("--initial-cluster takes NAME=URL,NAME=URL,…, each URL with http:// or https:// and a port")
         }
-        PlanError::PageSize { .. } => plain().hint("leave it away: pages are as large as those of SRC then"),
     }
 }
 
@@ -179,7 +175,7 @@ mod tests {
     use etcd_data::restore::options::EtcdVersion;
     use etcd_data::tables::{NestedBucket, PairAmongBuckets, TableFault};
     use etcd_data::view::ViewError;
-    use etcd_data::{LeaseId, MemberId, Revision};
+    use etcd_data::{MemberId, Revision};
 
     use super::*;
 
@@ -204,7 +200,6 @@ mod tests {
             PlanError::InitialCluster(InitialCluster::parse("a").unwrap_err()),
             PlanError::NoSuchName { name: "a".into() },
             PlanError::TokenNeeded { members: 3 },
-            PlanError::PageSize { asked: 7 },
             PlanError::CorruptAlarm { member: MemberId(7) },
             PlanError::CannotHold { version: EtcdVersion::V34, unknown: vec!["a".into()] },
             PlanError::Table(fault()),
@@ -243,7 +238,6 @@ mod tests {
             RestoreError::View(ViewError::Hole { at, last }),
             RestoreError::Table(fault()),
             RestoreError::View(ViewError::Table(fault())),
-            RestoreError::MissingLeases { leases: 1, keys: 1, first: LeaseId(7) },
             RestoreError::Hole { missing: at, last },
             RestoreError::Proof("it differs".into()),
         ]);

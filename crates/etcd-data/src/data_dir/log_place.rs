@@ -9,9 +9,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::read_snaps;
+use super::record::Record;
 use crate::member_id::MemberId;
 use crate::raft::ConfState;
-use crate::restore::record::Record;
 use crate::wal::{Log, WalError};
 
 /// Where the log of a data directory lies.

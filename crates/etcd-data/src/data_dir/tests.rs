@@ -2,13 +2,13 @@ use prost::Message;
 use tempfile::TempDir;
 use testkit::fixtures;
 
+use super::record::{FILE_NAME, Record, WalRecord};
 use super::*;
 use crate::error::Kind;
 use crate::hash::{HashKv, hash_kv};
 use crate::member_id::{ClusterId, MemberId};
 use crate::raft::{ConfState, HardState};
 use crate::restore::options::Token;
-use crate::restore::record::{FILE_NAME, Record, WalRecord};
 use crate::restore::sample::Sample;
 use crate::restore::{Options, Plan, restore};
 use crate::revision::Revision;

@@ -8,7 +8,6 @@ use std::thread;
 use super::destination::{Unit, WalPlace};
 use super::disk::{Disk, NewFile};
 use super::error::RestoreError;
-use super::holes::Holes;
 use super::member_dir::{create_dir, sync_dir, write_member, write_wal};
 use super::new_tables::new_tables;
 use super::options::DigestRule;
@@ -21,6 +20,7 @@ use crate::compaction::{Rules, Survivors};
 use crate::database::Database;
 use crate::digest::{self, Digest};
 use crate::hash::HashKv;
+use crate::holes::Holes;
 use crate::revision::{RevKey, Revision};
 use crate::tables::LeaseId;
 use crate::view::Horizon;
@@ -100,9 +100,9 @@ fn write_database(
     let contents = contents(source, plan, survivors.as_ref());
     let mut file = create_database(disk, contents, path)?;
 
-    let tables = |copied: &Copied| new_tables(plan, source.tables(), &copied.missing_leases);
-    let Rebuilt { copied, tables, built, read_back } =
-        rebuild(contents, tables, &mut *file, path, progress).map_err(|error| no_space(error, disk, contents, path))?;
+    let tables = new_tables(plan, source.tables())?;
+    let Rebuilt { copied, built, read_back } = rebuild(contents, &tables, &mut *file, path, progress)
+        .map_err(|error| no_space(error, disk, contents, path))?;
     require_no_hole(plan.revision, Horizon::of(source)?.compact, copied.last)?;
 
     let expected = Expected {

@@ -8,10 +8,11 @@ use bolt_file::write::WriteError;
 use super::options::EtcdVersion;
 use crate::error::{Error, Kind, kind_of};
 use crate::hash::HashKv;
+use crate::holes::Hole;
 use crate::initial_cluster::InitialClusterError;
 use crate::member_id::MemberId;
 use crate::revision::Revision;
-use crate::tables::{LeaseId, NestedBucket, PairAmongBuckets, TableFault, Uncarried};
+use crate::tables::{NestedBucket, PairAmongBuckets, TableFault, Uncarried};
 use crate::view::ViewError;
 
 /// What was asked for cannot be done with this source.
@@ -51,12 +52,6 @@ pub enum PlanError {
         /// How many members.
         members: usize,
     },
-    /// No etcd runs on such pages.
-    #[error("pages of {asked} bytes: the size must be a power of two from 1024 to 65536")]
-    PageSize {
-        /// What was asked for.
-        asked: u32,
-    },
     /// The members of the source's cluster were found to differ.
     #[error("member {member} raised an alarm because the members of its cluster differ")]
     CorruptAlarm {
@@ -91,8 +86,7 @@ impl PlanError {
             | Self::Bump { .. }
             | Self::InitialCluster(_)
             | Self::NoSuchName { .. }
-            | Self::TokenNeeded { .. }
-            | Self::PageSize { .. } => Kind::Usage,
+            | Self::TokenNeeded { .. } => Kind::Usage,
             Self::CannotHold { .. } | Self::NestedBucket(_) | Self::PairAmongBuckets(_) => Kind::Unsupported,
             Self::CorruptAlarm { .. } | Self::Table(_) => Kind::Corrupt,
         }
@@ -227,16 +221,6 @@ pub enum RestoreError {
     /// An entry of a small bucket cannot be read.
     #[error(transparent)]
     Table(#[from] TableFault),
-    /// Keys name leases that the source has no record of.
-    #[error("{keys} live keys name {} leases that there is no record of, {} first", leases, first)]
-    MissingLeases {
-        /// How many leases.
-        leases: usize,
-        /// How many keys.
-        keys: u64,
-        /// The first lease.
-        first: LeaseId,
-    },
     /// The source lacks a revision, or some of its changes.
     #[error("revision {missing} is not in the source, or not all of it: the last before it is {last}")]
     Hole {
@@ -271,7 +255,6 @@ impl RestoreError {
             Self::Digest
             | Self::Anchor { .. }
             | Self::Table(_)
-            | Self::MissingLeases { .. }
             | Self::Hole { .. }
             | Self::Proof(_)
             | Self::Write { .. } => Kind::Corrupt,
@@ -288,6 +271,12 @@ impl RestoreError {
             }
             _ => false,
         }
+    }
+}
+
+impl From<Hole> for RestoreError {
+    fn from(Hole { missing, last }: Hole) -> Self {
+        Self::Hole { missing, last }
     }
 }
 

@@ -5,9 +5,9 @@ use std::path::Path;
 use super::build::needed_bytes;
 use super::disk::{Disk, RealDisk};
 use super::error::RestoreError;
-use super::holes::{Holes, Unbroken};
 use super::plan::Plan;
 use crate::database::Database;
+use crate::holes::{Holes, Unbroken};
 
 /// What a restore would need and what it would lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub fn forecast(source: &Database, plan: &Plan) -> Result<Forecast, RestoreError
 
 pub(crate) fn forecast_on(disk: &dyn Disk, source: &Database, plan: &Plan) -> Result<Forecast, RestoreError> {
     let mut unbroken = Unbroken::of(source)?;
-    let needed_bytes = needed_bytes(source, plan, |at| unbroken.follow(at))?;
+    let needed_bytes = needed_bytes(source, plan, |at| Ok(unbroken.follow(at)?))?;
     let data_dir = &plan.destination.data_dir;
     let folder = data_dir.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("/"));
     let io_error = |source| RestoreError::Io { action: "looking for room in", path: folder.into(), source };

@@ -6,7 +6,7 @@ use super::destination::{Destination, WalPlace};
 use super::disk::{Disk, NewFile};
 use super::error::RestoreError;
 use super::plan::Plan;
-use super::record::{self, Record, WalRecord};
+use crate::data_dir::record::{self, Record, WalRecord};
 use crate::raft::ConfState;
 use crate::snap::{Membership, Snap};
 use crate::wal::SegmentName;

@@ -1,21 +1,13 @@
 //! The small buckets of a restored database: those of the source, for another cluster.
 
-use std::collections::BTreeMap;
-
-use super::error::RestoreError;
-use super::options::{Alarms, EtcdVersion, ForVersion, Leases, MissingLeases};
+use super::options::{Alarms, EtcdVersion, ForVersion, Leases};
 use super::plan::{Plan, Schema};
 use crate::raft::ConfState;
-use crate::tables::{AlarmKind, Lease, LeaseId, TableFault, Tables};
+use crate::tables::{AlarmKind, LeaseId, TableFault, Tables};
 use crate::wal::fresh::FIRST_TERM;
 
-/// The tables that `plan` makes of those of the source. `missing` are the leases that live keys name and there is no
-/// record of.
-pub(crate) fn new_tables(
-    plan: &Plan,
-    source: &Tables,
-    missing: &BTreeMap<LeaseId, u64>,
-) -> Result<Tables, RestoreError> {
+/// The tables that `plan` makes of those of the source.
+pub(crate) fn new_tables(plan: &Plan, source: &Tables) -> Result<Tables, TableFault> {
     let mut tables = source.clone();
     set_members(&mut tables, plan);
     set_version(&mut tables, plan.version)?;
@@ -24,7 +16,7 @@ pub(crate) fn new_tables(
         tables.set_finished_compaction(compact);
     }
     set_alarms(&mut tables, plan.alarms)?;
-    set_leases(&mut tables, plan, missing)?;
+    set_leases(&mut tables, plan.leases)?;
     Ok(tables)
 }
 
@@ -77,24 +69,12 @@ fn set_alarms(tables: &mut Tables, alarms: Alarms) -> Result<(), TableFault> {
     Ok(())
 }
 
-fn set_leases(tables: &mut Tables, plan: &Plan, missing: &BTreeMap<LeaseId, u64>) -> Result<(), RestoreError> {
-    match (plan.leases, plan.missing_leases) {
-        (Leases::Drop, _) => {
-            for lease in tables.leases().collect::<Result<Vec<_>, _>>()? {
-                tables.remove_lease(LeaseId(lease.id));
-            }
-        }
-        (Leases::Keep, MissingLeases::KeepKeys) => {}
-        (Leases::Keep, MissingLeases::Grant(ttl_seconds)) => {
-            for id in missing.keys() {
-                tables.put_lease(&Lease { id: id.0, ttl_seconds: ttl_seconds.into(), remaining_seconds: 0 });
-            }
-        }
-        (Leases::Keep, MissingLeases::Refuse) => {
-            if let Some(&first) = missing.keys().next() {
-                return Err(RestoreError::MissingLeases { leases: missing.len(), keys: missing.values().sum(), first });
-            }
-        }
+fn set_leases(tables: &mut Tables, leases: Leases) -> Result<(), TableFault> {
+    if leases == Leases::Keep {
+        return Ok(());
+    }
+    for lease in tables.leases().collect::<Result<Vec<_>, _>>()? {
+        tables.remove_lease(LeaseId(lease.id));
     }
     Ok(())
 }

@@ -37,14 +37,10 @@ pub struct Options {
     pub version: ForVersion,
     /// What becomes of leases.
     pub leases: Leases,
-    /// What becomes of keys whose lease there is no record of.
-    pub missing_leases: MissingLeases,
     /// What becomes of alarms.
     pub alarms: Alarms,
     /// The revision to compact at; nothing for where the source was compacted.
     pub compact_at: Option<Revision>,
-    /// The size of the database's pages; nothing for that of the source.
-    pub page_size: Option<u32>,
     /// What is made of the digest at the end of a snapshot file.
     pub digest: DigestRule,
     /// What a member of the source's cluster once answered: the source has to give the same.
@@ -70,10 +66,8 @@ impl Options {
             bump: Bump::No,
             version: ForVersion::AsSource,
             leases: Leases::Keep,
-            missing_leases: MissingLeases::KeepKeys,
             alarms: Alarms::DropNoSpace,
             compact_at: None,
-            page_size: None,
             digest: DigestRule::MustMatch,
             anchor: None,
         }
@@ -193,18 +187,6 @@ pub enum Leases {
     Keep,
     /// They are gone, and what hangs on them stays for good. The keys still name them, as they did.
     Drop,
-}
-
-/// What becomes of live keys whose lease there is no record of, because it ended after the revision that is restored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MissingLeases {
-    /// They stay for good, as etcd has it.
-    KeepKeys,
-    /// Their leases are granted anew, for so many seconds.
-    Grant(u32),
-    /// Nothing is restored.
-    Refuse,
 }
 
 /// What becomes of alarms.

@@ -4,9 +4,7 @@ use std::fmt;
 
 use super::destination::Destination;
 use super::error::{PlanError, RestoreError};
-use super::options::{
-    Alarms, Bump, DEFAULT_PEER_URL, DigestRule, EtcdVersion, ForVersion, Leases, MissingLeases, Options, Token,
-};
+use super::options::{Alarms, Bump, DEFAULT_PEER_URL, DigestRule, EtcdVersion, ForVersion, Leases, Options, Token};
 use crate::database::Database;
 use crate::hash::HashKv;
 use crate::initial_cluster::{InitialCluster, InitialClusterError};
@@ -44,11 +42,10 @@ pub struct Plan {
     pub schema: Schema,
     /// What becomes of leases.
     pub leases: Leases,
-    /// What becomes of keys whose lease there is no record of.
-    pub missing_leases: MissingLeases,
     /// What becomes of alarms.
     pub alarms: Alarms,
-    /// The size of the database's pages.
+    /// The size of the database's pages: that of the source's. etcd makes them as large as those of its machine, and starts on
+    /// others as well.
     pub page_size: u32,
     /// What is made of the digest at the end of a snapshot file.
     pub digest: DigestRule,
@@ -130,11 +127,10 @@ impl Plan {
             version: options.version,
             schema: schema(source.tables, options.version)?,
             leases: options.leases,
-            missing_leases: options.missing_leases,
             alarms: options.alarms,
             digest: options.digest,
             anchor: options.anchor,
-            page_size: page_size(source, options)?,
+            page_size: source.page_size,
         })
     }
 }
@@ -193,14 +189,6 @@ fn members(options: &Options) -> Result<(MemberId, Vec<Member>), PlanError> {
 fn alone(name: &str, peer_urls: &str) -> Result<InitialCluster, InitialClusterError> {
     let entries: Vec<String> = peer_urls.split(',').map(|url| format!("{name}={url}")).collect();
     InitialCluster::parse(&entries.join(","))
-}
-
-fn page_size(source: &Facts<'_>, options: &Options) -> Result<u32, PlanError> {
-    // etcd makes its pages as large as those of its machine, 4 to 64 KiB; where they have 4, it starts on pages of 1 and of 16
-    // as well. What the source has is kept, whatever it is.
-    let asked = options.page_size.unwrap_or(source.page_size);
-    let fits = asked.is_power_of_two() && (1 << 10..=1 << 16).contains(&asked);
-    if fits || options.page_size.is_none() { Ok(asked) } else { Err(PlanError::PageSize { asked }) }
 }
 
 /// An alarm for damage says that members differed: what is restored may be the wrong one.

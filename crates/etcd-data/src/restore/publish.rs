@@ -11,7 +11,7 @@
 //!   directory goes aside first, then the old log; then the new log comes, and last the new directory. A run that
 //!   finds no data directory, but a record that tells how far this came, goes all the way back.
 //!
-//! The record of what is kept is in the new directory itself, see [`super::record`].
+//! The record of what is kept is in the new directory itself, see [`crate::data_dir::record`].
 
 use std::fs;
 use std::io;
@@ -21,8 +21,8 @@ use super::destination::{Destination, Unit, WalPlace, exists};
 use super::disk::Disk;
 use super::error::RestoreError;
 use super::member_dir::sync_dir;
-use super::record::Record;
 use super::staging::{Staging, folder_for};
+use crate::data_dir::record::Record;
 
 /// Gives the finished unit `new`, and the finished log `new_wal` where that lies elsewhere, their names.
 pub(crate) fn publish(

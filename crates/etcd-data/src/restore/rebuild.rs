@@ -17,7 +17,6 @@ use bolt_file::write::{self, BucketBuilder, Builder, Built, WriteError};
 
 use super::disk::NewFile;
 use super::error::{PlanError, RestoreError};
-use super::holes::{Holes, Unbroken};
 use super::progress::{Progress, Step};
 use super::proof::{ReadBack, Written};
 use crate::batch::Batch;
@@ -26,6 +25,7 @@ use crate::crc::Crc;
 use crate::database::{Database, Next, Record, RevisionRange};
 use crate::error::Error;
 use crate::fingerprint::{Fingerprint, Fingerprinter, KeyMap};
+use crate::holes::{Holes, Unbroken};
 use crate::revision::{RevKey, Revision};
 use crate::tables::{KEY, LeaseId, Tables};
 
@@ -62,16 +62,15 @@ pub(crate) struct Copied {
 /// A database that was rebuilt, but not synced.
 pub(crate) struct Rebuilt {
     pub(crate) copied: Copied,
-    pub(crate) tables: Tables,
     pub(crate) built: Built,
     pub(crate) read_back: ReadBack,
 }
 
-/// Writes `contents` to the new file `file`, at `path`, and the tables that `tables` makes of what became of the key
-/// space, while another thread reads it back. The file is whole then, but not synced.
+/// Writes `contents` and `tables` to the new file `file`, at `path`, while another thread reads it back. The file is whole
+/// then, but not synced.
 pub(crate) fn rebuild(
     contents: Contents<'_>,
-    tables: impl FnOnce(&Copied) -> Result<Tables, RestoreError>,
+    tables: &Tables,
     file: &mut dyn NewFile,
     path: &Path,
     progress: &mut dyn FnMut(Progress),
@@ -83,18 +82,18 @@ pub(crate) fn rebuild(
         let done = write_buckets(contents, tables, Told { file, told, untold_bytes: 0 }, path, progress);
         // Whoever writes stops when reading back does: that is why, then.
         let read_back = reading.join().unwrap_or_else(|_| Err(RestoreError::Proof("reading it back ended".into())))?;
-        let (copied, tables, built) = done?;
-        Ok(Rebuilt { copied, tables, built, read_back })
+        let (copied, built) = done?;
+        Ok(Rebuilt { copied, built, read_back })
     })
 }
 
 fn write_buckets(
     contents: Contents<'_>,
-    tables: impl FnOnce(&Copied) -> Result<Tables, RestoreError>,
+    tables: &Tables,
     file: Told<'_>,
     path: &Path,
     progress: &mut dyn FnMut(Progress),
-) -> Result<(Copied, Tables, Built), RestoreError> {
+) -> Result<(Copied, Built), RestoreError> {
     let write_error = |source| RestoreError::Write { path: path.into(), source };
     let told = file.told.clone();
     let options = write::Options { page_size: contents.page_size, ..write::Options::default() };
@@ -106,10 +105,9 @@ fn write_buckets(
     // If nobody listens any more, the next write fails.
     let _ = told.send(Written::KeySpace(root));
 
-    let tables = tables(&copied)?;
-    write_tables(&tables, &mut builder).map_err(write_error)?;
+    write_tables(tables, &mut builder).map_err(write_error)?;
     let built = builder.finish().map_err(write_error)?;
-    Ok((copied, tables, built))
+    Ok((copied, built))
 }
 
 /// A file whose reader is told how far it is. Nobody else sees it until all of it has been synced, so syncing parts of
@@ -156,6 +154,8 @@ fn copy_records<S: Sink>(
     let mut copied = Copied { records: 0, last: None, missing_leases: BTreeMap::new(), holes: None, crc: Crc::of(KEY) };
     let mut survivors = contents.survivors.map(Survivors::reader);
     let mut orphans = Orphans::default();
+    // What is missing depends on where history begins.
+    contents.source.tables().compact_revision()?;
     let mut unbroken = Unbroken::of(contents.source)?;
     let look = |batch: &mut Batch<Seen>, record: Record<'_>| {
         let lease = missing_lease(contents.source.tables(), record)?;

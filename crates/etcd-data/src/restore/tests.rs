@@ -14,7 +14,7 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use super::options::{Bump, EtcdVersion, ForVersion, Leases, MissingLeases, Token};
+use super::options::{Bump, EtcdVersion, ForVersion, Leases, Token};
 use super::sample::{Change, Sample, live, records};
 use super::*;
 use crate::source::Source;
@@ -166,18 +166,17 @@ fn the_largest_keys_and_values_are_restored() {
 }
 
 #[test]
-fn pages_have_the_size_of_those_of_the_source_or_the_asked_one() {
+fn pages_have_the_size_of_those_of_the_source() {
     let mut sample = Sample::new();
     for number in 0..2000 {
         sample.put(&format!("key{number}"), "value");
     }
     let folder = tempfile::tempdir().unwrap();
-    let mut asked = options(folder.path().join("source"));
-    assert_eq!(restored(&sample.database_of(16384), &asked).records, 2000);
-    assert_eq!(database(&asked.data_dir).page_size(), 16384);
-    (asked.data_dir, asked.page_size) = (folder.path().join("asked"), Some(1024));
-    assert_eq!(restored(&sample.database_of(16384), &asked).records, 2000);
-    assert_eq!(database(&asked.data_dir).page_size(), 1024);
+    for page_size in [1024, 16384] {
+        let options = options(folder.path().join(page_size.to_string()));
+        assert_eq!(restored(&sample.database_of(page_size), &options).records, 2000);
+        assert_eq!(database(&options.data_dir).page_size(), page_size);
+    }
 }
 
 #[test]
@@ -267,23 +266,6 @@ fn leases_that_live_keys_name_and_nobody_knows_are_told() {
     assert_eq!(lease_ids(database.tables()), [1]);
     let (_folder, restored, _) = restore_sample(&leased(), |options| options.at = Some(Revision(5)));
     assert_eq!(restored.missing_leases, BTreeMap::from([(LeaseId(2), 2), (LeaseId(3), 1)]));
-}
-
-#[test]
-fn leases_that_nobody_knows_are_granted_or_refused_on_request() {
-    let grant = |options: &mut Options| options.missing_leases = MissingLeases::Grant(300);
-    let (_folder, _, database) = restore_sample(&leased(), grant);
-    assert_eq!(lease_ids(database.tables()), [1, 2, -5]);
-    let lease = database.tables().leases().map(Result::unwrap).find(|lease| lease.id == -5).unwrap();
-    assert_eq!(lease.ttl_seconds, 300);
-
-    let folder = tempfile::tempdir().unwrap();
-    let options = Options { missing_leases: MissingLeases::Refuse, ..options(folder.path().join("data")) };
-    let source = leased().database();
-    let plan = Plan::make(&source, &options).unwrap();
-    let error = restore(&source, &plan, &mut |_| {}).unwrap_err();
-    assert_eq!(error.to_string(), "3 live keys name 2 leases that there is no record of, fffffffffffffffb first");
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use etcd_data::bolt_file::{self, BoltFile, check};
 use etcd_data::container::{Container, ExpandError};
+use etcd_data::data_dir::record::FILE_NAME;
 use etcd_data::database::RevisionRange;
 use etcd_data::diff::{Side, diff_databases, diff_revisions};
 use etcd_data::facts::Facts;
@@ -17,7 +18,6 @@ use etcd_data::history::history;
 use etcd_data::live::{self, Keys, LiveKeys};
 use etcd_data::records::TailRecord;
 use etcd_data::restore::options::{Options, Token};
-use etcd_data::restore::record::FILE_NAME;
 use etcd_data::restore::{Plan, RestoreError, restore};
 use etcd_data::soundness::Finding;
 use etcd_data::source::OpenError;

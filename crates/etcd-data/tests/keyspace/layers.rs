@@ -11,7 +11,7 @@ use etcd_data::database::{Direction, Next, Record, RevisionRange};
 use etcd_data::diff::{Side, diff_databases, diff_revisions};
 use etcd_data::export::{Against, export};
 use etcd_data::facts::Facts;
-use etcd_data::hash::{Flavour, hash_backend, hash_kv};
+use etcd_data::hash::{Flavour, HashKv, hash_backend, hash_kv};
 use etcd_data::history::history;
 use etcd_data::live::{Keys, LiveKeys, count, get, visit};
 use etcd_data::records::{Records, TailRecord, Visit};
@@ -271,33 +271,38 @@ fn what_is_built_of_layers_is_byte_for_byte_what_is_built_of_one_file() {
         let compact_at = (random.below(2) == 0).then_some(at);
         let folder = tempfile::tempdir().unwrap();
         let restored = |name: &str, source| restored(folder.path(), name, source, at, compact_at);
-        assert_eq!(restored("layers", &database), restored("file", &file));
 
         let exported = |name: &str, source| {
             let path = folder.path().join(name);
             let exported = export(source, Some(at), &Against::default(), &path, &mut |_| {}).unwrap();
             (exported.hash, exported.records, fs::read(path).unwrap())
         };
-        let (one, two) = (exported("layers.db", &database), exported("file.db", &file));
-        assert_eq!((one.0, one.1), (two.0, two.1));
-        // Pages are as large as the source's, and layers without a file have none.
-        assert!(one.2 == two.2 || database.file().is_none(), "the exported files differ");
+        for (one, two) in [
+            (restored("layers", &database), restored("file", &file)),
+            (exported("layers.db", &database), exported("file.db", &file)),
+        ] {
+            assert_eq!((one.0, one.1), (two.0, two.1));
+            // Pages are as large as the source's, and layers without a file have none.
+            assert!(one.2 == two.2 || database.file().is_none(), "the files differ");
+        }
     }
 }
 
-/// The database that a restore makes.
-fn restored(folder: &Path, name: &str, source: &Database, at: Revision, compact_at: Option<Revision>) -> Vec<u8> {
+/// The hash of what a restore makes, the number of its records, and its database.
+fn restored(
+    folder: &Path,
+    name: &str,
+    source: &Database,
+    at: Revision,
+    compact_at: Option<Revision>,
+) -> (HashKv, u64, Vec<u8>) {
     let data_dir = folder.join(name);
-    let options = Options {
-        at: Some(at),
-        compact_at,
-        page_size: Some(1024),
-        ..Options::new(&data_dir, Token::Named("token".into()), "now")
-    };
+    let token = Token::Named("token".into());
+    let options = Options { at: Some(at), compact_at, ..Options::new(&data_dir, token, "now") };
     let plan = Plan::make(source, &options).unwrap();
     let restored = restore(source, &plan, &mut |_| {}).unwrap();
     assert_eq!(restored.hash.revision, at);
-    fs::read(data_dir.join("member/snap/db")).unwrap()
+    (restored.hash, restored.records, fs::read(data_dir.join("member/snap/db")).unwrap())
 }
 
 /// Twelve revisions, compacted at 4, in a file up to 5 and two further layers.

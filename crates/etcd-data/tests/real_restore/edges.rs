@@ -3,16 +3,17 @@
 //! A 3.4 database without term and voters is no edge here: [`crate::versions`] starts every version from those.
 
 use std::fs::File;
+use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use etcd_data::bolt_file::write::Builder;
-use etcd_data::database::RevisionRange;
+use etcd_data::bolt_file::write::{self, Builder};
+use etcd_data::database::{Record, RevisionRange};
 use etcd_data::records::TailRecord;
 use etcd_data::restore::Options;
-use etcd_data::restore::options::{Bump, Token};
-use etcd_data::{KeyValue, RevKey, Revision, Source};
+use etcd_data::restore::options::Bump;
+use etcd_data::{Database, Error, KeyValue, RevKey, Revision, Source};
 use testkit::fixtures::points;
 use testkit::{Golden, Member, Version, judges};
 
@@ -140,16 +141,34 @@ fn a_file_of_large_pages_runs_and_so_does_what_is_restored_of_it() {
         let source = Source::open(&db, folder.path()).unwrap().database;
         for page_size in [16 << 10, 64 << 10] {
             let what = format!("{version} on pages of {page_size}");
-            let asked = folder.path().join(format!("asked-{page_size}"));
-            let token = Token::unique().unwrap();
-            restored(&source, &Options { page_size: Some(page_size), ..Options::new(&asked, token, "now") });
-            let source = Source::open(&asked.join("member/snap/db"), folder.path()).unwrap().database;
+            let large = folder.path().join(format!("large-{page_size}"));
+            write_on_pages_of(page_size, &source, &large);
+            let source = Source::open(&large, folder.path()).unwrap().database;
             let member = Member::new(version, folder.path().join(format!("again-{page_size}")));
             restored(&source, &options(&member));
             assert_eq!(page_size_of(&member.db()), page_size, "{what}");
             runs_and_says(member, &points(&golden.truth()), &what);
         }
     }
+}
+
+/// Writes what is in `source` to the new file `path`, on pages of another size.
+fn write_on_pages_of(page_size: u32, source: &Database, path: &Path) {
+    let options = write::Options { page_size, ..write::Options::default() };
+    let mut builder = Builder::create(File::create(path).unwrap(), options).unwrap();
+    let mut records = builder.bucket(b"key").unwrap();
+    let visit = |record: Record<'_>| {
+        records.push(&record.at.encode(), record.value).unwrap();
+        Ok::<_, Error>(ControlFlow::Continue(()))
+    };
+    source.visit(RevisionRange::ALL, visit).unwrap();
+    records.finish().unwrap();
+    for (name, table) in source.tables().buckets() {
+        let mut bucket = builder.bucket(name).unwrap();
+        table.iter().for_each(|(key, value)| bucket.push(key, value).unwrap());
+        bucket.finish().unwrap();
+    }
+    builder.finish().unwrap();
 }
 
 /// What the first meta of a bolt file says of its pages.

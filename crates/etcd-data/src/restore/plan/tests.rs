@@ -159,13 +159,6 @@ fn what_an_older_version_does_not_know_is_refused_by_name() {
 }
 
 #[test]
-fn page_sizes_are_those_that_etcd_starts_with() {
-    for (size, expected) in [(1024, "10 of"), (65536, "10 of"), (512, "Usage"), (4095, "Usage"), (1 << 17, "Usage")] {
-        check(&ten(), |options| options.page_size = Some(size), expected);
-    }
-}
-
-#[test]
 fn the_term_is_written_where_the_version_knows_it() {
     let schema = |term: Option<u64>, version| {
         let mut sample = ten();

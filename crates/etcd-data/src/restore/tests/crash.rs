@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use super::broken_disk::{BrokenDisk, End, Exchange, names};
 use super::*;
+use crate::data_dir::record::Record;
 use crate::undo::undo_on;
 
 /// What is at a path, as far as anybody can see.
@@ -271,7 +272,7 @@ fn an_undo_that_dies_and_is_done_again_goes_one_restore_back_and_not_two() {
             }
             let at = format!("{name}: died at step {steps}");
             undo_on(&fine(scene.exchange), &scene.data_dir(), "d").unwrap_or_else(|error| panic!("{at}: {error:?}"));
-            let record = record::Record::read(&scene.data_dir().join("member"));
+            let record = Record::read(&scene.data_dir().join("member"));
             assert_eq!(record.map(|record| record.stamp).as_deref(), Some("a"), "{at}");
         }
     });

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::database::RevisionRange;
-use crate::restore::holes::Unbroken;
+use crate::holes::Unbroken;
 use crate::revision::RevKey;
 
 /// `count` revisions are missing, those from `from` to `to` first.

@@ -6,7 +6,6 @@
 
 use std::ops::ControlFlow;
 
-use super::error::RestoreError;
 use crate::database::{Database, Direction, Next, Record, RevisionRange};
 use crate::error::Error;
 use crate::revision::{RevKey, Revision};
@@ -18,6 +17,15 @@ pub struct Holes {
     pub count: u64,
     /// The first, and those that follow on it.
     pub first: RevisionRange,
+}
+
+/// What comes in a layer after the file does not follow on what is before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Hole {
+    /// The first revision that is missing, or lacks some changes.
+    pub(crate) missing: Revision,
+    /// The last that is there before it.
+    pub(crate) last: Revision,
 }
 
 /// Where every revision is to have its records.
@@ -99,17 +107,16 @@ pub(crate) struct Unbroken {
 }
 
 impl Unbroken {
-    pub(crate) fn of(source: &Database) -> Result<Self, RestoreError> {
-        source.tables().compact_revision()?;
+    pub(crate) fn of(source: &Database) -> Result<Self, Error> {
         Ok(Self { dense: Dense::of(source)?, last: None, missing: None })
     }
 
     /// Takes the next record. What is missing before it is noted if it is of the file, and refused if not.
-    pub(crate) fn follow(&mut self, at: RevKey) -> Result<(), RestoreError> {
+    pub(crate) fn follow(&mut self, at: RevKey) -> Result<(), Hole> {
         let before = self.last.replace(at);
         let Some(missing) = self.dense.missing(before, at) else { return Ok(()) };
         if at.main > self.dense.file {
-            return Err(RestoreError::Hole { missing: missing.from, last: self.dense.last(before) });
+            return Err(Hole { missing: missing.from, last: self.dense.last(before) });
         }
         self.missing = Missing::joined(self.missing, Some(Missing::of(missing)));
         Ok(())
