@@ -11,7 +11,7 @@ use super::error::RestoreError;
 use super::member_dir::{create_dir, sync_dir, write_member, write_wal};
 use super::new_tables::new_tables;
 use super::options::DigestRule;
-use super::plan::{History, Plan};
+use super::plan::{History, Plan, Schema};
 use super::progress::{Progress, Step};
 use super::proof::{Expected, SourceAt};
 use super::rebuild::{Contents, Copied, Rebuilt, estimate, rebuild};
@@ -133,12 +133,21 @@ fn survivors(
 ) -> Result<Option<Survivors>, RestoreError> {
     let (at, rules) = match plan.history {
         History::Whole => return Ok(None),
-        // What newer versions keep does no harm to older ones.
-        History::CompactedAt(at) => (at, Rules::KeepLastDeletion),
+        History::CompactedAt(at) => (at, rules(plan.schema)),
         History::OnlyLive => (plan.revision, Rules::DropLastDeletion),
     };
     progress(Progress { step: Step::Compacting, done_bytes: 0, of_bytes: source.size_bytes() });
     Ok(Some(Survivors::find(source, at, rules)?))
+}
+
+/// What a compaction by the servers that `schema` is of does with a deletion at the compact revision itself. Those of 3.4 before
+/// 3.4.34 drop it, and where no key is left they hash what they meet all the same; those after pass over it in HashKV. So it is
+/// left out for both. Later versions keep it, for whoever watches from there on.
+fn rules(schema: Schema) -> Rules {
+    match schema {
+        Schema::Index => Rules::DropLastDeletion,
+        Schema::IndexAndTerm => Rules::KeepLastDeletion,
+    }
 }
 
 /// What must have the hash of the result, where that does not follow from its having the same records.

@@ -259,6 +259,21 @@ fn lease_ids(tables: &Tables) -> Vec<i64> {
 }
 
 #[test]
+fn a_deletion_at_the_compact_revision_is_kept_for_versions_that_keep_it() {
+    let mut sample = Sample::new();
+    sample.put("a", "1").delete("a").put("b", "1");
+    for version in EtcdVersion::ALL {
+        let (_folder, _, database) = restore_sample(&sample, |options| {
+            options.compact_at = Some(Revision(3));
+            options.version = ForVersion::Version(version);
+        });
+        let left: Vec<i64> = records(&database).into_iter().map(|(at, _)| at.main.0).collect();
+        let expected: &[i64] = if version == EtcdVersion::V34 { &[4] } else { &[3, 4] };
+        assert_eq!(left, expected, "{version}");
+    }
+}
+
+#[test]
 fn leases_that_live_keys_name_and_nobody_knows_are_told() {
     let (_folder, restored, database) = restore_sample(&leased(), |_| {});
     let expected = BTreeMap::from([(LeaseId(2), 2), (LeaseId(-5), 1)]);
