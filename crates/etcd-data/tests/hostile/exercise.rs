@@ -9,10 +9,12 @@
 use std::fs::File;
 use std::io::Write;
 use std::ops::ControlFlow;
+use std::path::{Component, Path};
 use std::sync::Arc;
 
 use etcd_data::bolt_file::{BoltFile, check};
 use etcd_data::compaction::{Rules, Survivors};
+use etcd_data::data_dir::record::Record;
 use etcd_data::database::RevisionRange;
 use etcd_data::diff::{Side, diff_databases, diff_revisions};
 use etcd_data::facts::Facts;
@@ -261,6 +263,22 @@ pub(crate) fn cluster(bytes: &[u8]) {
     }
     if let Some(id) = MemberId::parse(bytes) {
         assert_eq!(MemberId::parse(id.to_string().as_bytes()), Some(id));
+    }
+}
+
+/// What a restore remembers of what it replaced: it leads nowhere else.
+pub(crate) fn record(bytes: &[u8]) {
+    let Some(record) = Record::parse(bytes) else { return };
+    assert_eq!(Record::parse(&record.to_json()).as_ref(), Some(&record));
+    let folder = Path::new("/folder");
+    let kept_wal = record.wal.as_ref().and_then(|wal| wal.kept.as_deref());
+    for name in [Some(record.stamp.as_str()), record.kept.as_deref(), kept_wal].into_iter().flatten() {
+        assert_eq!(folder.join(name).parent(), Some(folder), "{name:?}");
+        assert_eq!(folder.join(name).file_name(), Some(name.as_ref()), "{name:?}");
+    }
+    if let Some(inside) = &record.wal_inside {
+        assert!(inside.components().all(|part| matches!(part, Component::Normal(_))), "{inside:?}");
+        assert_ne!(folder.join(inside), folder);
     }
 }
 

@@ -94,11 +94,13 @@ fn without_checksum(snap: &[u8]) -> Vec<u8> {
 type Target = (&'static str, &'static [fn(&[u8])]);
 
 /// All of them. The seeds of a database are those of a restore too.
-const TARGETS: [Target; 9] = [
+const TARGETS: [Target; 11] = [
     ("cluster", &[exercise::cluster]),
     ("database", &[exercise::database, exercise::restored]),
     ("file", &[|bytes: &[u8]| exercise::file(bytes.to_vec())]),
+    ("record", &[exercise::record]),
     ("replay", &[exercise::replay]),
+    ("restored", &[exercise::restored]),
     ("segment", &[|bytes: &[u8]| exercise::segment(bytes.to_vec())]),
     ("segments", &[exercise::segments]),
     ("snap", &[exercise::snap]),
@@ -106,13 +108,20 @@ const TARGETS: [Target; 9] = [
     ("values", &[exercise::values]),
 ];
 
+/// What things in a folder of `fuzz` are called, without what their names end with.
+fn names_in(folder: &str) -> Vec<String> {
+    let things = fs::read_dir(testkit::checkout::package().join("fuzz").join(folder)).unwrap();
+    let name = |path: PathBuf| path.file_stem().unwrap().to_str().unwrap().to_owned();
+    let mut names: Vec<String> = things.map(|thing| name(thing.unwrap().path())).collect();
+    names.sort();
+    names
+}
+
 #[test]
 fn every_file_of_the_corpus_is_survived_as_it_is() {
-    let folder = testkit::checkout::package().join("fuzz/corpus");
-    let found = fs::read_dir(folder).unwrap().map(|target| target.unwrap().file_name().into_string().unwrap());
-    let mut found: Vec<String> = found.collect();
-    found.sort();
-    assert_eq!(found, TARGETS.map(|(target, _)| target), "a corpus that nothing here replays, or none");
+    let targets = TARGETS.map(|(target, _)| target);
+    assert_eq!(names_in("fuzz_targets"), targets, "each fuzz target has its line in TARGETS");
+    assert_eq!(names_in("corpus"), targets, "each fuzz target has a corpus");
     for (target, calls) in TARGETS {
         for (file, bytes) in files(target) {
             let _told = TellFile(&file);
@@ -125,6 +134,7 @@ fn every_file_of_the_corpus_is_survived_as_it_is() {
 fn values_changed_at_random_are_survived() {
     survives(&corpus("values"), 50_000, |bytes| exercise::values(&bytes));
     survives(&corpus("cluster"), 20_000, |bytes| exercise::cluster(&bytes));
+    survives(&corpus("record"), 20_000, |bytes| exercise::record(&bytes));
 }
 
 #[test]
@@ -162,7 +172,8 @@ fn wrapped_files_changed_at_random_are_survived() {
 
 #[test]
 fn databases_of_random_records_are_restored_or_refused() {
-    survives(&corpus("database"), 40, |bytes| exercise::restored(&bytes));
+    let sources = [corpus("database"), corpus("restored")].concat();
+    survives(&sources, 40, |bytes| exercise::restored(&bytes));
 }
 
 /// One change: a bit, a number that hurts, a stretch somewhere else, or gone, or anew.
