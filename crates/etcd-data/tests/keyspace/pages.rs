@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use etcd_data::bolt_file::write::{Builder, Options};
-use etcd_data::bolt_file::{BoltFile, Storage};
-use etcd_data::database::{Direction, Next, Record, RevisionRange};
+use etcd_data::bolt_file::{BoltFile, Storage, scan};
+use etcd_data::database::{Direction, Next, Readers, Record, RevisionRange};
 use etcd_data::live::newest_of;
 use etcd_data::{Database, Error, KeyValue, RevKey, Revision};
 
@@ -101,6 +101,27 @@ fn a_revision_takes_a_handful_of_pages_however_large_the_file_is() {
         }
         let (reads, bytes) = storage.taken_by(|| assert!(database.last_record().unwrap().is_some()));
         assert!(reads <= 3 && bytes == reads * PAGE_BYTES, "{reads} reads of {bytes} bytes");
+    }
+}
+
+#[test]
+fn what_was_put_last_takes_a_few_spans_however_large_the_file_is() {
+    // One is what a branch leads to: leaves for as many keys as fit on its page.
+    const SPAN_BYTES: u64 = 512 << 10;
+    let revisions = 32_000;
+    let record = |main| (at(main), if main < revisions { &b"other"[..] } else { b"newest" });
+    let (storage, database) = of_records((2..=revisions).map(record));
+    let size = storage.bytes.len() as u64;
+    // While one core looks at the last spans, each of the others may look at a few before.
+    let by_all = (size * 3 / 8).max(scan::cores() as u64 * 3 * SPAN_BYTES);
+    for (readers, most) in [(Readers::Caller, SPAN_BYTES), (Readers::Cores, by_all)] {
+        let database = database.clone().read_by(readers);
+        let (reads, read) = storage.taken_by(|| {
+            let found = newest_of(&database, b"newest", None).unwrap();
+            assert_eq!(found.record.map(|(at, _)| at.main.0), Some(revisions));
+        });
+        println!("{size} bytes, {readers:?}: {reads} reads, {read} bytes");
+        assert!(read <= most + 16 * PAGE_BYTES, "{readers:?}: {read} bytes of {size}");
     }
 }
 
