@@ -11,11 +11,7 @@ use crate::cache;
 /// # Panics
 /// If the browser or what drives it is not installed.
 pub fn script(script: &Path) -> Command {
-    let [chromium, playwright] = [("chromium", "debian"), ("playwright-core", "1.65")].map(|(name, version)| {
-        cache::find(name, version).unwrap_or_else(|| {
-            panic!("{name} is not in {}: run `make servers` to install it", cache::servers().display())
-        })
-    });
+    let (chromium, playwright) = (cache::installed("chromium", "debian"), cache::installed("playwright-core", "1.65"));
     let libraries = ["", "pulseaudio", "nss"]
         .map(|folder| format!("{}/usr/lib/{}-linux-gnu/{folder}", chromium.display(), std::env::consts::ARCH));
     let launch = serde_json::json!({

@@ -36,6 +36,16 @@ pub fn find(name: &str, version: &str) -> Option<PathBuf> {
     Some(servers().join(format!("{name}-{newest}")))
 }
 
+/// The same, for whoever cannot do without.
+///
+/// # Panics
+/// If it is not installed.
+pub(crate) fn installed(name: &str, version: &str) -> PathBuf {
+    find(name, version).unwrap_or_else(|| {
+        panic!("{name} {version} is not in {}: run `cargo xtask servers` to install it", servers().display())
+    })
+}
+
 fn belongs_to(version: &str, series: &str) -> bool {
     version.strip_prefix(series).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
@@ -47,6 +57,12 @@ fn numbers(version: &str) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[should_panic(expected = "run `cargo xtask servers` to install it")]
+    fn what_is_not_installed_is_told_with_what_installs_it() {
+        installed("none", "1.0");
+    }
 
     #[test]
     fn a_series_holds_its_own_versions_only() {

@@ -97,11 +97,5 @@ pub fn libunwind() -> PathBuf {
 }
 
 fn program(folder: &str, version: &str, program: &str) -> PathBuf {
-    match cache::find(folder, version) {
-        Some(found) => found.join(program),
-        None => panic!(
-            "{folder} {version} is not in {}: run `cargo xtask servers` to install it",
-            cache::servers().display()
-        ),
-    }
+    cache::installed(folder, version).join(program)
 }

@@ -9,7 +9,8 @@ use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 use super::answers::HttpAnswer;
-use super::server::{Server, installed};
+use super::server::Server;
+use crate::cache::installed;
 use crate::certificates::Certified;
 use crate::ports::Port;
 

@@ -6,7 +6,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 use super::answers::HttpAnswer;
-use super::server::{Server, installed};
+use super::server::Server;
+use crate::cache::installed;
 use crate::ports::Port;
 
 /// A running moto. It keeps everything in memory and takes any credentials.

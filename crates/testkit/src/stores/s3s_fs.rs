@@ -7,7 +7,8 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use super::server::{Server, installed};
+use super::server::Server;
+use crate::cache::installed;
 use crate::ports::Port;
 
 /// A running s3s-fs and its folder.

@@ -4,14 +4,11 @@
 //! waits for the end of a pipe that only the tests hold, and ends the server then.
 
 use std::fs;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tempfile::NamedTempFile;
-
-use crate::cache;
 
 const READY_WITHIN: Duration = Duration::from_secs(120);
 /// How often a server is asked whether it answers.
@@ -75,14 +72,4 @@ impl Drop for Server {
             let _ = process.wait();
         }
     }
-}
-
-/// The folder of a server in the cache.
-///
-/// # Panics
-/// If it is not installed.
-pub(crate) fn installed(name: &str, version: &str) -> PathBuf {
-    cache::find(name, version).unwrap_or_else(|| {
-        panic!("{name} {version} is not in {}: run `cargo xtask servers` to install it", cache::servers().display())
-    })
 }

@@ -11,7 +11,8 @@ use tempfile::TempDir;
 
 use self::keystone::Keystone;
 use super::answers::HttpAnswer;
-use super::server::{Server, installed};
+use super::server::Server;
+use crate::cache::installed;
 use crate::ports::Port;
 use crate::waiting::{Ends, PATIENCE};
 

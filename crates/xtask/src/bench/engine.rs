@@ -11,10 +11,12 @@ use testkit::Version;
 use super::measure::Run;
 use super::work::{self, Work};
 use super::workload::{Made, Workload};
+use crate::process::require;
 use crate::{Result, say};
 
 /// Measures everything on databases of the given sizes, `runs` times in turn.
 pub(crate) fn engine(sizes_gib: &[u64], runs: usize, refloat: &Path) -> Result<()> {
+    require("openssl", "version")?;
     for &size_gib in sizes_gib {
         let folder = testkit::cache::root().join(format!("bench/engine-{size_gib}"));
         fs::create_dir_all(&folder)?;
