@@ -84,7 +84,12 @@ pub(crate) struct Packed {
 /// How many times larger a chunk may become where that pays.
 const GROWTH: usize = 2;
 /// Bytes of columns above which new values pack no better, at the most; whoever reads two chunks at once has twice that.
-const LITERAL_BYTES: usize = 8 << 20;
+const LITERAL_BYTES: usize = 4 << 20;
+/// The same where some are edits already: keys that change every few seconds come again above that.
+const HOPEFUL_BYTES: usize = 8 << 20;
+/// Percent of the columns that the records have where many are edits, and where some are.
+const PAYING: u64 = 126;
+const HOPEFUL: u64 = 110;
 
 /// From this size on a column grows step by step.
 const STEP_BYTES: usize = 1 << 20;
@@ -113,20 +118,29 @@ impl ChunkBuilder {
         let size = self.column_bytes();
         self.is_empty()
             || (self.flags.len() < MAX_RECORDS
-                && size < self.most_bytes(target)
+                && size < self.most_bytes(size, target)
                 && size + len + 64 < MAX_COLUMN_BYTES
                 && self.raw_bytes + (len as u64) + REVISION_BYTES <= MAX_RAW_BYTES
                 && self.key_bytes + len < MAX_KEY_BYTES)
     }
 
-    /// How many bytes the columns may have before no more comes, where they are to have `target`.
-    fn most_bytes(&self, target: usize) -> usize {
-        if self.edits_pay() { target * GROWTH } else { target.min(LITERAL_BYTES) }
+    /// How many bytes the columns, which have `size`, may have before no more comes, where they are to have `target`.
+    fn most_bytes(&self, size: usize, target: usize) -> usize {
+        match self.raw_percent(size) {
+            PAYING.. => target * GROWTH,
+            HOPEFUL.. => target.min(HOPEFUL_BYTES),
+            _ => target.min(LITERAL_BYTES),
+        }
     }
 
     /// Whether edits make the columns a good deal smaller than the records.
     fn edits_pay(&self) -> bool {
-        self.raw_bytes > self.column_bytes() as u64 / 4 * 5
+        self.raw_percent(self.column_bytes()) >= PAYING
+    }
+
+    /// What the records have for a hundred bytes of columns, of which there are `size`.
+    fn raw_percent(&self, size: usize) -> u64 {
+        self.raw_bytes * 100 / size.max(1) as u64
     }
 
     /// About how many bytes the columns have.

@@ -180,9 +180,11 @@ fn a_chunk_of_new_values_is_smaller_than_one_in_which_keys_come_again() {
         0
     };
     let about = |bytes: usize, mib: usize| assert_eq!((bytes + (1 << 19)) >> 20, mib, "{bytes}");
-    about(filled(0), 8);
-    // Too few for it to pay; so many that it does until there are too many new ones; and so many that it does to the end.
-    about(filled(5), 8);
+    about(filled(0), 4);
+    // Too few to hope for more; so many that there may be; so many that it pays until there are too many new ones; and so many
+    // that it pays to the end.
+    about(filled(2), 4);
+    about(filled(10), 6);
     about(filled(40), 10);
     about(filled(200), 32);
 }

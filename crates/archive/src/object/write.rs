@@ -27,7 +27,7 @@ pub struct WriteSettings {
     /// How hard zstd tries.
     pub levels: Levels,
     /// What the columns of a chunk have together, about, before they are packed; up to twice that where keys change
-    /// often and little, and no more than 8 MiB where that makes columns hardly smaller.
+    /// often and little, and no more than 4 or 8 MiB where that makes columns hardly smaller.
     pub chunk_bytes: usize,
     /// Threads that pack chunks. With none, whoever adds records does that too.
     pub threads: usize,

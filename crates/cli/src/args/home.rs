@@ -42,6 +42,9 @@ pub struct HomeArgs {
     keys: KeyArgs,
 }
 
+/// What to do about a folder that is not there, where something is to be written.
+const MAKE_IT: &str = "make it: that is left to you, lest it be on the wrong disk";
+
 impl HomeArgs {
     /// What is done with the archive of another cluster.
     pub fn foreign(&self) -> ForeignCluster {
@@ -84,7 +87,11 @@ impl HomeArgs {
 
     fn open(&self, place: &Location, settings: Settings) -> Result<Site, Failure> {
         let (recipients, keyring) = self.keys.to_write(&self.encrypt_for, &settings)?;
-        let store = store::open(&url(place)?, &settings);
+        let url = url(place).map_err(|failure| match failure {
+            Failure::Said { kind: Kind::Missing, .. } => failure.hint(MAKE_IT),
+            failure => failure,
+        })?;
+        let store = store::open(&url, &settings);
         let store = store.map_err(|error| fault_failure(&place.to_string(), error.action, &error.fault))?;
         let (cluster, keyring) = (self.cluster.clone(), Arc::new(keyring));
         Ok(Site { store, cluster, keyring, recipients, scratch: self.scratch() })

@@ -152,10 +152,7 @@ fn noted<T>(area: Area, begun: Result<T, Failure>, findings: &mut Vec<Finding>) 
         Err(Failure::Said { kind, message, causes, hint }) if kind != Kind::Usage => {
             let seen = [&[message][..], &causes].concat().join(": ");
             let (check, verdict) = ("settings", Verdict::Broken);
-            let is_no_folder = area == Area::Store && kind == Kind::Missing;
-            let remedy = hint
-                .or_else(|| is_no_folder.then(|| "make it: that is left to you, lest it be on the wrong disk".into()));
-            findings.push(Finding { area, check, subject: None, verdict, seen, remedy, took: None });
+            findings.push(Finding { area, check, subject: None, verdict, seen, remedy: hint, took: None });
             Ok(None)
         }
         Err(failure) => Err(failure),

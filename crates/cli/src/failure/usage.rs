@@ -10,6 +10,7 @@ pub(crate) fn advised(mut told: Error) -> Error {
         && let Some(place) = place_of(flag, &told)
     {
         let tip = format!("{place} is given without a flag");
+        told.remove(ContextKind::SuggestedArg);
         told.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     told
