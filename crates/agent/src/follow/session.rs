@@ -198,8 +198,11 @@ impl Session {
         // compacting until it is there.
         let reached = live.current(member).await?;
         let plan = BasePlan { member, etcd_cluster: sight.cluster, lineage, epoch };
-        let standing = Self::stand(follower, plan, (reached, Vec::new()), None, ClosingFacts::default(), &sight);
-        Ok(Self { founding: Some(Founding::of(note)), ..standing })
+        let mut told = ClosingFacts::default();
+        told.see(&sight);
+        // What the archive has is of the history before, until the full is there.
+        progress.tell(|told| (told.epoch, told.holder) = (Some(epoch), None));
+        Ok(Self { founding: Some(Founding::of(note)), ..Self::after(plan, (reached, Vec::new()), None, told) })
     }
 
     /// Goes on after what waits in the spool, if the cluster has the same history there. Nothing if that does not show.
@@ -239,15 +242,21 @@ impl Session {
         sight: &Sight,
     ) -> Self {
         told.see(sight);
+        let session = Self::after(plan, (reached, last), link, told);
+        session.tell_its_lineage(follower);
+        session
+    }
+
+    /// Tells which history is written, of which the archive has all up to where this stands.
+    fn tell_its_lineage(&self, follower: &Follower) {
         follower.mending.forget();
-        let (epoch, lineage) = (plan.epoch, plan.lineage.clone());
+        let (epoch, lineage) = (self.plan.epoch, self.plan.lineage.clone());
         follower.progress.tell(|told| {
             (told.epoch, told.lineage, told.holder) = (Some(epoch), Some(lineage), None);
             told.uncaptured = None;
             // They may have been about another history.
             told.answers.clear();
         });
-        Self::after(plan, (reached, last), link, told)
     }
 
     fn after(

@@ -21,7 +21,7 @@ async fn history(seed: u64) -> Told {
     let world = World::new(seed);
     let mut world = if seed % 3 == 1 { world.encrypted() } else { world };
     world.cluster.write(1);
-    if seed % 4 == 0 {
+    if seed.is_multiple_of(4) {
         world.cluster.whims(Whims { slow_snapshots: 1000, ..Whims::default() });
     }
     world.start(0).await;

@@ -42,7 +42,17 @@ pub(crate) struct ChunkBuilder {
     last: Option<RevKey>,
     raw_bytes: u64,
     keyless: bool,
+    hope: Hope,
     scratch: Vec<u8>,
+}
+
+/// Whether edits may pay yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Hope {
+    #[default]
+    Some,
+    /// In the chunk before they did not.
+    None,
 }
 
 /// What is known of a key.
@@ -85,11 +95,8 @@ pub(crate) struct Packed {
 const GROWTH: usize = 2;
 /// Bytes of columns above which new values pack no better, at the most; whoever reads two chunks at once has twice that.
 const LITERAL_BYTES: usize = 4 << 20;
-/// The same where some are edits already: keys that change every few seconds come again above that.
+/// So many are gathered all the same to see whether keys come again, which those do after 10 s that change all the time.
 const HOPEFUL_BYTES: usize = 8 << 20;
-/// Percent of the columns that the records have where many are edits, and where some are.
-const PAYING: u64 = 126;
-const HOPEFUL: u64 = 110;
 
 /// From this size on a column grows step by step.
 const STEP_BYTES: usize = 1 << 20;
@@ -108,6 +115,12 @@ impl ChunkBuilder {
         self.values.reserve_exact(bytes.min(LITERAL_BYTES));
     }
 
+    /// One for what comes next.
+    pub(crate) fn next(&self) -> Self {
+        let hope = if self.edits_pay() { Hope::Some } else { Hope::None };
+        Self { hope, ..Self::default() }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.flags.is_empty()
     }
@@ -118,29 +131,24 @@ impl ChunkBuilder {
         let size = self.column_bytes();
         self.is_empty()
             || (self.flags.len() < MAX_RECORDS
-                && size < self.most_bytes(size, target)
+                && size < self.most_bytes(target)
                 && size + len + 64 < MAX_COLUMN_BYTES
                 && self.raw_bytes + (len as u64) + REVISION_BYTES <= MAX_RAW_BYTES
                 && self.key_bytes + len < MAX_KEY_BYTES)
     }
 
-    /// How many bytes the columns, which have `size`, may have before no more comes, where they are to have `target`.
-    fn most_bytes(&self, size: usize, target: usize) -> usize {
-        match self.raw_percent(size) {
-            PAYING.. => target * GROWTH,
-            HOPEFUL.. => target.min(HOPEFUL_BYTES),
-            _ => target.min(LITERAL_BYTES),
+    /// How many bytes the columns may have before no more comes, where they are to have `target`.
+    fn most_bytes(&self, target: usize) -> usize {
+        match self.hope {
+            _ if self.edits_pay() => target * GROWTH,
+            Hope::Some => target.min(HOPEFUL_BYTES),
+            Hope::None => target.min(LITERAL_BYTES),
         }
     }
 
     /// Whether edits make the columns a good deal smaller than the records.
     fn edits_pay(&self) -> bool {
-        self.raw_percent(self.column_bytes()) >= PAYING
-    }
-
-    /// What the records have for a hundred bytes of columns, of which there are `size`.
-    fn raw_percent(&self, size: usize) -> u64 {
-        self.raw_bytes * 100 / size.max(1) as u64
+        self.raw_bytes > self.column_bytes() as u64 / 4 * 5
     }
 
     /// About how many bytes the columns have.
@@ -396,8 +404,8 @@ mod tests {
                 builder.push(RevKey { main: Revision(main), sub: 0, tombstone: false }, &record);
             }
             let room = builder.values.capacity();
-            assert!(builder.values.len() > LITERAL_BYTES / 2, "{} bytes", builder.values.len());
-            assert!(room <= LITERAL_BYTES + STEP_BYTES, "{room} bytes where {told_bytes} were told");
+            assert!(builder.values.len() > HOPEFUL_BYTES / 2, "{} bytes", builder.values.len());
+            assert!(room <= HOPEFUL_BYTES + STEP_BYTES, "{room} bytes where {told_bytes} were told");
         }
     }
 }

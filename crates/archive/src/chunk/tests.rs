@@ -161,8 +161,7 @@ fn a_single_record_of_any_size_comes_out() {
 fn a_chunk_of_new_values_is_smaller_than_one_in_which_keys_come_again() {
     const VALUE: usize = 64 << 10;
     // The bytes of new keys until there is no room for more. The first of them are changed again at once.
-    let filled = |edited: usize| {
-        let mut builder = ChunkBuilder::default();
+    let filled = |builder: &mut ChunkBuilder, edited: usize| {
         for number in 0.. {
             let noise = |place: usize| ((number * VALUE + place).wrapping_mul(0x9e37_79b9) >> 24) as u8;
             let mut value: Vec<u8> = (0..VALUE).map(noise).collect();
@@ -180,13 +179,13 @@ fn a_chunk_of_new_values_is_smaller_than_one_in_which_keys_come_again() {
         0
     };
     let about = |bytes: usize, mib: usize| assert_eq!((bytes + (1 << 19)) >> 20, mib, "{bytes}");
-    about(filled(0), 4);
-    // Too few to hope for more; so many that there may be; so many that it pays until there are too many new ones; and so many
-    // that it pays to the end.
-    about(filled(2), 4);
-    about(filled(10), 6);
-    about(filled(40), 10);
-    about(filled(200), 32);
+    // Too few for it to pay, and then they are waited for half as long; so many that it does until there are too many new
+    // ones; and so many that it does to the end, after which there may be as many again.
+    for (edited, first, next) in [(0, 8, 4), (5, 8, 4), (40, 10, 4), (200, 32, 8)] {
+        let mut builder = ChunkBuilder::default();
+        about(filled(&mut builder, edited), first);
+        about(filled(&mut builder.next(), 0), next);
+    }
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub struct WriteSettings {
     /// How hard zstd tries.
     pub levels: Levels,
     /// What the columns of a chunk have together, about, before they are packed; up to twice that where keys change
-    /// often and little, and no more than 4 or 8 MiB where that makes columns hardly smaller.
+    /// often and little, and no more than 8 MiB, and then 4, where that makes columns hardly smaller.
     pub chunk_bytes: usize,
     /// Threads that pack chunks. With none, whoever adds records does that too.
     pub threads: usize,
@@ -252,7 +252,8 @@ impl<W: Write> ObjectWriter<W> {
         }
         // The next is about as large.
         let room = self.builder.value_bytes();
-        let builder = std::mem::take(&mut self.builder);
+        let next = self.builder.next();
+        let builder = std::mem::replace(&mut self.builder, next);
         let done =
             if self.settings.threads == 0 { self.packing.at_once(builder)? } else { self.packing.send(builder)? };
         self.builder.reserve(room);

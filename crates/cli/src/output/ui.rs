@@ -1,6 +1,7 @@
 //! Where a command's words go: results to standard output, all else to standard error.
 
 use std::io::{self, IsTerminal, Write};
+use std::iter;
 
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
@@ -85,8 +86,7 @@ impl Ui {
     /// Says something beside the result.
     pub fn note(&mut self, text: impl std::fmt::Display) -> Result<(), Failure> {
         self.finish()?;
-        // Nobody is there to hear it if this fails.
-        let _ = writeln!(anstream::stderr(), "{text}");
+        say_aside(format!("{text}\n"));
         Ok(())
     }
 }
@@ -114,15 +114,17 @@ impl JsonList<'_> {
 
 /// Says why a command failed.
 pub fn complain(message: &str, causes: &[String], hint: Option<&str>) {
-    let mut err = anstream::stderr();
     let (error, cause, advice) = (bold(AnsiColor::Red), bold(AnsiColor::Yellow), bold(AnsiColor::Green));
-    let _ = writeln!(err, "{error}error:{error:#} {}", Visible(message));
-    for text in causes {
-        let _ = writeln!(err, "  {cause}cause:{cause:#} {}", Visible(text));
-    }
-    if let Some(text) = hint {
-        let _ = writeln!(err, "  {advice}hint:{advice:#} {}", Visible(text));
-    }
+    let error = format!("{error}error:{error:#} {}\n", Visible(message));
+    let causes = causes.iter().map(|text| format!("  {cause}cause:{cause:#} {}\n", Visible(text)));
+    let advice = hint.map(|text| format!("  {advice}hint:{advice:#} {}\n", Visible(text)));
+    say_aside(iter::once(error).chain(causes).chain(advice).collect());
+}
+
+/// Writes `text` to standard error, all of it at once: others write there too, and would come in between.
+fn say_aside(text: String) {
+    // Nobody is there to hear it if this fails.
+    let _ = anstream::stderr().write_all(text.as_bytes());
 }
 
 fn bold(color: AnsiColor) -> Style {

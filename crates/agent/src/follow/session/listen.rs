@@ -298,6 +298,9 @@ impl Session {
         if wanted <= self.line.reached() {
             self.seal_now(follower, beside).await?;
         }
+        if !self.is_founded() {
+            return Ok(());
+        }
         // It may be there already.
         let last = follower.progress.standing().borrow().sealed.map(|mark| mark.revision);
         self.answer_up_to(last.unwrap_or_default(), follower, beside).await
@@ -344,6 +347,7 @@ impl Session {
     /// Founds the lineage, if that can be done by now.
     async fn found(&mut self, follower: &Follower, beside: &mut Beside<'_>) -> Result<(), SessionError> {
         let Some(mark) = self.found_if_reached(&*follower.live).await? else { return Ok(()) };
+        self.tell_its_lineage(follower);
         follower.progress.tell(|told| told.sealed = Some(mark));
         follower.progress.does(Doing::Following);
         // What members have at what is sealed next is what it is compared with.
