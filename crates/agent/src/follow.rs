@@ -169,6 +169,11 @@ impl Follower {
             }
             if has_begun {
                 (foreign, pause) = (self.foreign, PAUSE);
+            } else {
+                self.spool.settle().await;
+                if let Err(error) = self.spool.forget_unfounded() {
+                    tracing::warn!(why = in_one_line(&error), "what was captured for a full that never came stays");
+                }
             }
             match end {
                 End::Stopped => return,

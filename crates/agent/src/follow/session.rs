@@ -197,6 +197,7 @@ impl Session {
         // What comes is captured from here on, and the full is of this revision or a later one: etcd does not wait with
         // compacting until it is there.
         let reached = live.current(member).await?;
+        follower.spool.begin(&note.lineage)?;
         let plan = BasePlan { member, etcd_cluster: sight.cluster, lineage, epoch };
         let mut told = ClosingFacts::default();
         told.see(&sight);

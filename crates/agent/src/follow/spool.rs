@@ -16,7 +16,7 @@ use archive::header::Header;
 use archive::name::{DeltaName, Name};
 use archive::object::{WriteSettings, Written, read_header};
 use archive::publish::{Writing, make};
-use archive::{Closing, Error};
+use archive::{Closing, Error, LineageId};
 use store::{Folder, Key, Store};
 use tokio::sync::watch;
 
@@ -74,6 +74,8 @@ const MAKING: &str = "making";
 const KEYS: &str = "keys";
 /// What the store has got last.
 const LAST: &str = "last";
+/// Which lineage has no full yet: what was captured for it follows on nothing.
+const UNFOUNDED: &str = "unfounded";
 /// What cannot be delivered is kept here.
 const ASIDE: &str = "set-aside";
 /// Whoever uses the folder has this file locked.
@@ -120,6 +122,7 @@ impl Spool {
             sealer: Sealer::start().map_err(disk)?,
         };
         spool.tell(&spool.lock());
+        spool.forget_unfounded().map_err(|error| disk(io::Error::other(error)))?;
         spool.forget_other_lockboxes();
         Ok(spool)
     }
@@ -136,6 +139,42 @@ impl Spool {
                 let _ = fs::remove_file(file.path());
             }
         }
+    }
+
+    /// Notes that what comes is of `lineage`, which has no full yet.
+    pub(crate) fn begin(&self, lineage: &LineageId) -> Result<(), Error> {
+        let making = self.folder.join(MAKING);
+        let begun = private_folder::create_file(&making).and_then(|mut file| {
+            file.write_all(lineage.to_string().as_bytes())?;
+            self.publish(&file, &making, &self.folder.join(UNFOUNDED))
+        });
+        begun.map_err(|source| self.failed(source))
+    }
+
+    /// Notes that the full is there, and that what was captured goes on after it.
+    pub(crate) fn founded(&self) -> Result<(), Error> {
+        match fs::remove_file(self.folder.join(UNFOUNDED)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => {
+                removed.and_then(|()| File::open(&self.folder)?.sync_all()).map_err(|source| self.failed(source))
+            }
+        }
+    }
+
+    /// Throws away what was captured for a full that never came, or that it does not go on after.
+    pub(crate) fn forget_unfounded(&self) -> Result<(), Error> {
+        let lineage = match fs::read_to_string(self.folder.join(UNFOUNDED)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            read => read.map_err(|source| self.failed(source))?,
+        };
+        for kept in self.all().into_iter().filter(|kept| kept.header.lineage.to_string() == lineage) {
+            self.remove(&kept)?;
+        }
+        self.founded()
+    }
+
+    fn failed(&self, source: io::Error) -> Error {
+        Error::Scratch { folder: self.folder.clone(), source }
     }
 
     /// Where it is.

@@ -4,8 +4,6 @@
 //! asked for, at a revision that it will have; what is sealed meanwhile waits in the spool, and where the full is not to be
 //! had, follows on nothing and is thrown away.
 
-use archive::header::Header;
-
 use super::*;
 use crate::follow::meanwhile::another_writes;
 
@@ -18,6 +16,8 @@ pub(super) struct Founding {
     watches: u32,
     /// The full, when it is in the archive.
     base: Option<Arc<Base>>,
+    /// Whether something has come since then: so the cluster was no other one when the full was taken.
+    has_gone_on: bool,
     stage: watch::Sender<Stage>,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Taking {
 
 impl Founding {
     pub(super) fn of(note: LineageNote) -> Self {
-        Self { note, watches: 0, base: None, stage: watch::Sender::new(Stage::Begun) }
+        Self { note, watches: 0, base: None, has_gone_on: false, stage: watch::Sender::new(Stage::Begun) }
     }
 }
 
@@ -88,10 +88,17 @@ impl Session {
     }
 
     /// Notes that a watch is open.
-    pub(super) fn hears(&mut self) {
+    pub(super) fn begins_to_hear(&mut self) {
         if let Some(founding) = &mut self.founding {
             founding.watches += 1;
             founding.stage.send_replace(Stage::Heard);
+        }
+    }
+
+    /// Notes that something has come.
+    pub(super) fn has_heard(&mut self) {
+        if let Some(founding) = &mut self.founding {
+            founding.has_gone_on = founding.base.is_some();
         }
     }
 
@@ -103,37 +110,31 @@ impl Session {
     }
 
     /// Founds the lineage, if its full is there and what is heard has come as far, and goes on after it. Gives where that is.
-    pub(super) async fn found_if_reached(&mut self, live: &dyn Live) -> Result<Option<Mark>, SessionError> {
+    pub(super) async fn found_if_reached(&mut self, follower: &Follower) -> Result<Option<Mark>, SessionError> {
         let Some(founding) = &self.founding else { return Ok(None) };
         let Some(base) = founding.base.clone().filter(|base| base.revision <= self.line.reached()) else {
             return Ok(None);
         };
-        match tells(live, self.plan.member, base.revision, &base.changes).await? {
+        let told = match tells(&*follower.live, self.plan.member, base.revision, &base.changes).await {
+            Err(Trouble::Compacted { .. }) => None,
+            told => told?,
+        };
+        match told {
             Some(true) => {}
             Some(false) => return Err(Break::OtherHistory { at: base.revision }.into()),
-            // Who has listened all the time has heard what the full is of.
-            None if founding.watches == 1 => {}
+            // Who has listened all the time, and listens still, has heard what the full is of.
+            None if founding.watches == 1 && founding.has_gone_on => {}
+            None if founding.watches == 1 => return Ok(None),
             None => return Err(Trouble::Compacted { from: base.revision.next() }.into()),
         }
         if self.sealed == base.revision {
             self.last = base.changes.clone();
         }
         self.told.see_full(base.auth);
+        follower.spool.founded()?;
         founding.stage.send_replace(Stage::Founded);
         let mark = Mark { revision: base.revision, seen: founding.note.began };
         self.founding = None;
         Ok(Some(mark))
     }
-}
-
-/// Whether what begins with `first` has no full to follow on, and never had: its session ended before that was there.
-pub(super) async fn was_never_founded(follower: &Follower, first: &Header) -> Result<bool, Error> {
-    if first.follows.is_some() {
-        return Ok(false);
-    }
-    let (looking, lineage) = (follower.home.recalling(), first.lineage.clone());
-    let has_any = looking.with(move |archive, _| {
-        Ok(archive.catalogue().entries().any(|entry| entry.lineage.as_ref() == Some(&lineage)))
-    });
-    Ok(!has_any.await?)
 }

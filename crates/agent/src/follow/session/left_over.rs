@@ -14,7 +14,6 @@ use archive::object::{FOOTER_BYTES, Object, digest_at_end};
 use archive::sealing::Keys;
 use etcd_data::database::Direction;
 
-use super::founding::was_never_founded;
 use super::*;
 use crate::follow::resume::archived;
 use crate::follow::spool::Sealed;
@@ -31,8 +30,7 @@ pub(super) struct LeftOver {
 }
 
 /// Looks what the spool has that comes after `tip`, where the archive ends, or after the end of the lineage that it is of. What
-/// the archive has is taken out of it, and what waited for a full that never came; what follows on nothing there is set aside,
-/// for a person to look at.
+/// the archive has is taken out of it; what follows on nothing there is set aside, for a person to look at.
 pub(super) async fn sort_out(follower: &Follower, tip: Option<&Tip>) -> Result<LeftOver, SessionError> {
     let mut left = LeftOver::default();
     let mut of_lineages: BTreeMap<LineageId, Vec<Sealed>> = BTreeMap::new();
@@ -42,13 +40,6 @@ pub(super) async fn sort_out(follower: &Follower, tip: Option<&Tip>) -> Result<L
     for (lineage, all) in of_lineages {
         let tip = tip.filter(|tip| tip.lineage == lineage);
         let end = if tip.is_some() { tip.cloned() } else { end_of(follower, &lineage).await? };
-        if let (None, Some(first)) = (&end, all.first())
-            && was_never_founded(follower, &first.header).await?
-        {
-            tracing::info!(%lineage, "what was captured for a full that never came is forgotten");
-            all.iter().try_for_each(|kept| follower.spool.remove(kept))?;
-            continue;
-        }
         let end = match end {
             Some(end) if !is_of_another_history(follower, &end, &all).await? => Some(end),
             _ => None,

@@ -64,7 +64,7 @@ impl Session {
         self.told.see(&sight);
         let watching = follower.live.watch(member, self.line.reached().next()).await?;
         self.require_same_history(follower).await?;
-        self.hears();
+        self.begins_to_hear();
         let name = sight.members.iter().find(|one| one.id == member).map(called);
         follower.progress.tell(|told| told.member = name);
         follower.progress.does(if self.is_founded() { Doing::Following } else { Doing::TakingFull });
@@ -183,6 +183,7 @@ impl Session {
             let seen = seen.ok_or_else(ended)??;
             self.silent_since = None;
             self.line.take(&seen, &mut self.segment, now)?;
+            self.has_heard();
             is_whole = !seen.is_partial && seen.revision == self.line.reached();
             let is_full = self.segment.size_bytes() >= follower.rhythm.seal_bytes;
             next = if is_full { None } else { watching.next().now_or_never() };
@@ -346,7 +347,7 @@ impl Session {
 
     /// Founds the lineage, if that can be done by now.
     async fn found(&mut self, follower: &Follower, beside: &mut Beside<'_>) -> Result<(), SessionError> {
-        let Some(mark) = self.found_if_reached(&*follower.live).await? else { return Ok(()) };
+        let Some(mark) = self.found_if_reached(follower).await? else { return Ok(()) };
         self.tell_its_lineage(follower);
         follower.progress.tell(|told| told.sealed = Some(mark));
         follower.progress.does(Doing::Following);
