@@ -143,12 +143,7 @@ impl Spool {
 
     /// Notes that what comes is of `lineage`, which has no full yet.
     pub(crate) fn begin(&self, lineage: &LineageId) -> Result<(), Error> {
-        let making = self.folder.join(MAKING);
-        let begun = private_folder::create_file(&making).and_then(|mut file| {
-            file.write_all(lineage.to_string().as_bytes())?;
-            self.publish(&file, &making, &self.folder.join(UNFOUNDED))
-        });
-        begun.map_err(|source| self.failed(source))
+        self.keep(lineage.to_string().as_bytes(), &self.folder.join(UNFOUNDED))
     }
 
     /// Notes that the full is there, and that what was captured goes on after it.
@@ -254,12 +249,11 @@ impl Spool {
     ) -> Result<Written, Error> {
         let name = name_of(&header);
         let key = name.below("")?;
-        let failed = |source| Error::Scratch { folder: self.folder.clone(), source };
         if let Some(lockbox) = writing.archive_key.as_ref().and_then(|key| key.lockbox.as_ref()) {
             self.keep_lockbox(lockbox)?;
         }
         let making = self.folder.join(MAKING);
-        let file = private_folder::create_file(&making).map_err(failed)?;
+        let file = private_folder::create_file(&making).map_err(|source| self.failed(source))?;
         let settings = WriteSettings { chunk_bytes: CHUNK_BYTES, ..WriteSettings::delta() };
         let written = make(BufWriter::new(&file), &key, header.clone(), settings, writing, |object| {
             object.reserve(segment.size_bytes());
@@ -268,7 +262,7 @@ impl Spool {
             }
             Ok((closing, None))
         })?;
-        self.publish(&file, &making, &self.folder.join(key.as_str())).map_err(failed)?;
+        self.publish(&file, &making, &self.folder.join(key.as_str())).map_err(|source| self.failed(source))?;
         let mut queue = self.lock();
         // What had its place is gone.
         queue.retain(|other| other.name != name);
@@ -280,14 +274,22 @@ impl Spool {
     /// Keeps the lockbox of the key that a delta is encrypted with: whoever starts while the store is away goes on with
     /// that key.
     fn keep_lockbox(&self, lockbox: &Lockbox) -> Result<(), Error> {
-        let failed = |source| Error::Scratch { folder: self.folder.clone(), source };
         let path = self.folder.join(Name::Lockbox(lockbox.id).below("")?.as_str());
-        let (making, bytes) = (self.folder.join(MAKING), lockbox.to_bytes());
+        let bytes = lockbox.to_bytes();
         if fs::read(&path).is_ok_and(|kept| kept == bytes) {
             return Ok(());
         }
-        let mut file = private_folder::create_file(&making).map_err(failed)?;
-        file.write_all(&bytes).and_then(|()| self.publish(&file, &making, &path)).map_err(failed)
+        self.keep(&bytes, &path)
+    }
+
+    /// Writes a small file, whole or not at all.
+    fn keep(&self, bytes: &[u8], path: &Path) -> Result<(), Error> {
+        let making = self.folder.join(MAKING);
+        let kept = private_folder::create_file(&making).and_then(|mut file| {
+            file.write_all(bytes)?;
+            self.publish(&file, &making, path)
+        });
+        kept.map_err(|source| self.failed(source))
     }
 
     fn publish(&self, file: &File, making: &Path, path: &Path) -> io::Result<()> {
@@ -305,13 +307,12 @@ impl Spool {
 
     /// Takes out what cannot be delivered, and keeps it beside. Gives where.
     pub fn set_aside(&self, sealed: &Sealed) -> Result<PathBuf, Error> {
-        let failed = |source| Error::Scratch { folder: self.folder.clone(), source };
         let key = self.key(sealed)?;
         let aside = self.aside();
         let path = unused(aside.join(key.as_str().replace('/', "-")));
         private_folder::make(&aside)
             .and_then(|()| fs::rename(self.folder.join(key.as_str()), &path))
-            .map_err(failed)?;
+            .map_err(|source| self.failed(source))?;
         self.forget(sealed, &mut self.lock());
         Ok(path)
     }
@@ -337,7 +338,7 @@ impl Spool {
         let mut queue = self.lock();
         match how(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(Error::Scratch { folder: self.folder.clone(), source: error });
+                return Err(self.failed(error));
             }
             _ => {}
         }

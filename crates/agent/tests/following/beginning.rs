@@ -16,12 +16,17 @@ async fn waiting_for_a_snapshot(seed: u64) -> World {
     let mut world = World::new(seed);
     world.faulty[0] = Arc::new(FaultyStore::new(Arc::clone(&world.memory), Faults::NONE, seed));
     world.cluster.write(20);
+    begin_with_a_slow_snapshot(&mut world).await;
+    world
+}
+
+/// Starts the first agent, and waits until it waits for a snapshot.
+async fn begin_with_a_slow_snapshot(world: &mut World) {
     world.cluster.whims(Whims { slow_snapshots: 1000, ..Whims::default() });
     world.begin(0).await;
     while world.cluster.mishaps().slow_snapshots == 0 {
         sleep(A_MOMENT).await;
     }
-    world
 }
 
 /// etcd compacts every few minutes, and a large snapshot may be on its way for longer. What comes meanwhile is captured, so that no
@@ -56,11 +61,7 @@ fn what_was_captured_for_a_full_that_never_came_is_forgotten() {
                     world.kill(0).await;
                     world.cluster.restore_to(5, true, 0);
                     world.cluster.write(40);
-                    world.cluster.whims(Whims { slow_snapshots: 1000, ..Whims::default() });
-                    world.begin(0).await;
-                    while world.cluster.mishaps().slow_snapshots == 0 {
-                        sleep(A_MOMENT).await;
-                    }
+                    begin_with_a_slow_snapshot(&mut world).await;
                     world
                 }
                 false => waiting_for_a_snapshot(17).await,
