@@ -17,6 +17,7 @@ use bolt_file::BoltFile;
 use bolt_file::write::{Builder, Options};
 use exercise::{agree, exercise, rises};
 use hand::{SAMPLE_PAGE_SIZE as PAGE, mend_meta, sample};
+use testkit::checkout::fuzz_names;
 
 const ROUNDS: u64 = 30_000;
 
@@ -44,8 +45,8 @@ fn files_changed_at_random_are_survived() {
 /// As the targets do it: the one takes any bytes, the other mends a meta page before.
 #[test]
 fn every_file_of_the_corpus_is_survived_as_it_is() {
-    assert_eq!(names_in("fuzz_targets"), ["open", "walk"], "nothing here replays another fuzz target's corpus");
-    assert_eq!(names_in("corpus"), ["open", "walk"], "each fuzz target has a corpus");
+    assert_eq!(fuzz_names("fuzz_targets"), ["open", "walk"], "nothing here replays another fuzz target's corpus");
+    assert_eq!(fuzz_names("corpus"), ["open", "walk"], "each fuzz target has a corpus");
     let mut replayed = 0;
     for (file, bytes) in files() {
         let _told = TellFile(&file);
@@ -94,15 +95,6 @@ fn written() -> Vec<u8> {
     put(b"empty", Vec::new());
     builder.finish().unwrap();
     file
-}
-
-/// What things in a folder of `fuzz` are called, without what their names end with.
-fn names_in(folder: &str) -> Vec<String> {
-    let things = fs::read_dir(testkit::checkout::package().join("fuzz").join(folder)).unwrap();
-    let name = |path: PathBuf| path.file_stem().unwrap().to_str().unwrap().to_owned();
-    let mut names: Vec<String> = things.map(|thing| name(thing.unwrap().path())).collect();
-    names.sort();
-    names
 }
 
 /// The seeds of all targets.

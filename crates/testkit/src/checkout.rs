@@ -19,3 +19,15 @@ pub fn root() -> PathBuf {
     let package = package();
     package.ancestors().find(|folder| folder.join("Cargo.lock").exists()).map(Path::to_owned).unwrap()
 }
+
+/// What things in a folder of the crate's `fuzz` are called, in order, without what their names end with.
+///
+/// # Panics
+/// If there is no such folder.
+pub fn fuzz_names(folder: &str) -> Vec<String> {
+    let things = std::fs::read_dir(package().join("fuzz").join(folder)).unwrap();
+    let name = |path: PathBuf| path.file_stem().unwrap().to_str().unwrap().to_owned();
+    let mut names: Vec<String> = things.map(|thing| name(thing.unwrap().path())).collect();
+    names.sort();
+    names
+}

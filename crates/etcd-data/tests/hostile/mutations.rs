@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::thread;
 
 use etcd_data::bolt_file::BoltFile;
+use testkit::checkout::fuzz_names;
 use testkit::{Golden, fixtures};
 
 use crate::entry::exercise;
@@ -108,20 +109,11 @@ const TARGETS: [Target; 11] = [
     ("values", &[exercise::values]),
 ];
 
-/// What things in a folder of `fuzz` are called, without what their names end with.
-fn names_in(folder: &str) -> Vec<String> {
-    let things = fs::read_dir(testkit::checkout::package().join("fuzz").join(folder)).unwrap();
-    let name = |path: PathBuf| path.file_stem().unwrap().to_str().unwrap().to_owned();
-    let mut names: Vec<String> = things.map(|thing| name(thing.unwrap().path())).collect();
-    names.sort();
-    names
-}
-
 #[test]
 fn every_file_of_the_corpus_is_survived_as_it_is() {
     let targets = TARGETS.map(|(target, _)| target);
-    assert_eq!(names_in("fuzz_targets"), targets, "each fuzz target has its line in TARGETS");
-    assert_eq!(names_in("corpus"), targets, "each fuzz target has a corpus");
+    assert_eq!(fuzz_names("fuzz_targets"), targets, "each fuzz target has its line in TARGETS");
+    assert_eq!(fuzz_names("corpus"), targets, "each fuzz target has a corpus");
     for (target, calls) in TARGETS {
         for (file, bytes) in files(target) {
             let _told = TellFile(&file);
