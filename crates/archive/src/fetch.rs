@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use bytes::Bytes;
 use etcd_data::restore::disk::free_bytes;
@@ -76,8 +76,14 @@ struct NoRoom {
 /// Objects on their way to this machine.
 pub struct Spool {
     objects: Vec<Arc<Spooled>>,
-    /// Stopped when this is dropped.
-    _bringing: JoinSet<()>,
+    bringing: Arc<Bringing>,
+}
+
+/// What brings the objects of a spool.
+struct Bringing {
+    wanted: Arc<Mutex<Wanted>>,
+    /// Nothing until they are under way. Stopped when this is dropped.
+    tasks: OnceLock<JoinSet<()>>,
 }
 
 /// Who still waits is told that nothing more comes.
@@ -103,8 +109,10 @@ pub struct Spooled {
 
 /// Which parts of an object are there.
 struct Arrived {
-    /// Where they come to. Nothing until they are on their way.
+    /// Where they come to. Nothing until they are to come.
     file: Option<Arc<File>>,
+    /// What brings them.
+    bringing: Weak<Bringing>,
     /// The folder that it is in.
     folder: PathBuf,
     parts: Vec<bool>,
@@ -115,24 +123,42 @@ impl Spool {
     /// Begins to bring `objects` to files in the folder `scratch`, in this order. From now on, who reads one waits
     /// for what is not there yet. Where there is no room for all of them, nothing is begun.
     pub fn begin(objects: Vec<Arc<Spooled>>, scratch: &Path) -> io::Result<Self> {
+        let spool = Self::prepare(objects, scratch)?;
+        spool.bringing.begin();
+        Ok(spool)
+    }
+
+    /// The same, and they come from when one of them is read: whoever finds before that that it cannot go on has fetched
+    /// nothing.
+    pub fn prepare(objects: Vec<Arc<Spooled>>, scratch: &Path) -> io::Result<Self> {
         if !objects.is_empty() {
             require_room(objects.iter().map(|object| object.remote.size_bytes), scratch)?;
         }
-        let mut wanted = VecDeque::new();
+        let parts = objects.iter().flat_map(|object| (0..object.parts()).map(|part| (Arc::clone(object), part)));
+        let wanted = Arc::new(Mutex::new(parts.collect()));
+        let bringing = Arc::new(Bringing { wanted, tasks: OnceLock::new() });
         for object in &objects {
             let file = Some(Arc::new(tempfile::tempfile_in(scratch)?));
             let mut arrived = locked(&object.arrived);
             (arrived.file, arrived.folder) = (file, scratch.into());
-            wanted.extend((0..object.parts()).map(|part| (Arc::clone(object), part)));
+            arrived.bringing = Arc::downgrade(&bringing);
         }
-        let wanted = Arc::new(Mutex::new(wanted));
-        let mut bringing = JoinSet::new();
-        if let Some(first) = objects.first() {
-            for _ in 0..first.pieces.at_once {
-                bringing.spawn_on(bring(Arc::clone(&wanted)), &first.remote.runtime);
+        Ok(Self { objects, bringing })
+    }
+}
+
+impl Bringing {
+    /// Begins, unless it has.
+    fn begin(&self) {
+        self.tasks.get_or_init(|| {
+            let mut tasks = JoinSet::new();
+            if let Some((first, _)) = locked(&self.wanted).front() {
+                for _ in 0..first.pieces.at_once {
+                    tasks.spawn_on(bring(Arc::clone(&self.wanted)), &first.remote.runtime);
+                }
             }
-        }
-        Ok(Self { objects, _bringing: bringing })
+            tasks
+        });
     }
 }
 
@@ -161,8 +187,14 @@ impl Spooled {
     /// An object that is where it is, so far, and is to come in `pieces`.
     pub fn new(remote: Remote, pieces: Pieces) -> Self {
         let parts = usize::try_from(remote.size_bytes.div_ceil(pieces.bytes)).unwrap_or_default();
-        let arrived =
-            Mutex::new(Arrived { file: None, folder: PathBuf::new(), parts: vec![false; parts], failed: None });
+        let arrived = Arrived {
+            file: None,
+            bringing: Weak::new(),
+            folder: PathBuf::new(),
+            parts: vec![false; parts],
+            failed: None,
+        };
+        let arrived = Mutex::new(arrived);
         Self { remote, pieces, arrived, more: Condvar::new() }
     }
 
@@ -207,6 +239,9 @@ impl Spooled {
         let first = (offset / self.pieces.bytes) as usize;
         let last = end.div_ceil(self.pieces.bytes) as usize;
         let mut arrived = locked(&self.arrived);
+        if let Some(bringing) = arrived.bringing.upgrade() {
+            bringing.begin();
+        }
         loop {
             let Some(file) = &arrived.file else { return Ok(None) };
             if arrived.parts.get(first..last).is_some_and(|parts| parts.iter().all(|there| *there)) {
