@@ -5,6 +5,7 @@
 //! runs ahead of the other by more than a few spans.
 
 use std::ops::ControlFlow;
+use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
@@ -222,9 +223,10 @@ fn spread(group: &[PageId], next: Option<&PageId>) -> u64 {
     last.0 - first.0 + overflow
 }
 
-/// As many threads as there are cores.
+/// As many threads as there are cores. It is asked for once: what tells it are four files of the kernel.
 pub fn cores() -> usize {
-    thread::available_parallelism().map_or(1, usize::from)
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| thread::available_parallelism().map_or(1, usize::from))
 }
 
 /// Results that a worker may have ready before the caller takes them.

@@ -39,7 +39,7 @@ static MEMORY: Jemalloc = Jemalloc;
 /// on its way, and what the allocator has not given back yet.
 const MERGING_MIB: f64 = 45.0;
 /// What checking may take: a chunk too, and what of an object has come and is not looked at yet.
-const CHECKING_MIB: f64 = 70.0;
+const CHECKING_MIB: f64 = 50.0;
 
 /// The deltas that an agent sealed, and their changes: of some 3 MiB each, and 100 in all.
 const DELTAS: i64 = 32;

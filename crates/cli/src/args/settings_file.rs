@@ -67,10 +67,8 @@ struct Values(Vec<String>);
 impl Given {
     /// The arguments `args`, the first of which is the program's name, as they are meant in `environment`.
     pub fn new(program: &Command, args: Vec<OsString>, environment: &Environment) -> Result<Self, Failure> {
-        let mut program = program.clone();
-        program.build();
         let mut theirs = Translator::default();
-        let args = theirs.translate(&program, args)?;
+        let args = theirs.translate(program, args)?;
         let mut given = Self { args, notes: Vec::new(), variables: Vec::new(), file: None };
         // What is wrong is told later, when everything is there.
         let relaxed = program.clone().ignore_errors(true).try_get_matches_from(&given.args);
@@ -78,7 +76,7 @@ impl Given {
         if let Some((name, matches)) = matches
             && let Some(command) = program.find_subcommand(name)
         {
-            let mut added = Added::to(&program, command, matches);
+            let mut added = Added::to(program, command, matches);
             if takes_settings(command) {
                 given.variables = added.hear(environment)?;
             }
