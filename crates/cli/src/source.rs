@@ -4,15 +4,12 @@
 
 mod location;
 
-use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use archive::At;
 use archive::object::Wanted;
-use bolt_file::{BoltFile, Fault, SharedFile, Storage};
-use etcd_data::container::{Container, ExpandError};
+use bolt_file::{BoltFile, Fault};
+use etcd_data::container::ExpandError;
 use etcd_data::data_dir::{Ahead, DataDir, LogPlace};
 use etcd_data::replay::ReplayError;
 use etcd_data::source::OpenError;
@@ -134,18 +131,8 @@ impl SourceArgs {
 
     /// Opens only the pages of it: for a database that is too damaged to open.
     pub fn open_pages(&self) -> Result<BoltFile, Failure> {
-        let path = self.src.path()?;
-        let file = if path.is_dir() { DataDir::database_path(path) } else { path.into() };
-        let unreadable = |error: io::Error| unopened(&file, &error);
-        let opened = File::open(&file).and_then(SharedFile::new).map_err(unreadable)?;
-        let container = Container::detect(opened.file()).map_err(unreadable)?;
-        let expanded = container.expand(opened.file(), self.scratch_or(&std::env::temp_dir())?);
-        let expanded = expanded.map_err(|source| refusal(path, &OpenError::Expand { path: path.into(), source }))?;
-        let storage: Arc<dyn Storage> = match expanded {
-            Some(expanded) => Arc::new(expanded),
-            None => Arc::new(opened),
-        };
-        BoltFile::open(storage).map_err(|error| not_a_database(path, &error.into()))
+        let (path, usual) = (self.src.path()?, std::env::temp_dir());
+        Source::open_pages(path, self.scratch_or(&usual)?).map_err(|error| refusal(path, &error))
     }
 
     /// What is beside the database of a data directory, for a database that is too damaged to open.
@@ -184,7 +171,7 @@ fn open_damaged(src: &Location, wal_dir: Option<&Path>, scratch: &Path) -> Resul
     let opened = match wal_dir {
         None => Source::open_damaged(path, scratch),
         Some(_) if path.is_file() => return Err(no_data_dir(src)),
-        Some(wal_dir) => Source::open_damaged_with_log(path, wal_dir, scratch),
+        Some(wal_dir) => Source::open_damaged_with_log(path, wal_dir),
     };
     opened.map_err(|error| refusal(path, &error))
 }

@@ -13,7 +13,6 @@
 mod check;
 mod finding;
 mod log_place;
-mod open;
 pub mod record;
 
 use std::fs::{self, File};
@@ -94,7 +93,8 @@ impl DataDir {
         Ok(Self { log_place, log, snaps, ahead: Err(ReplayError::NoDatabase), findings })
     }
 
-    fn read_with(
+    /// The same with the log of `log_place`.
+    pub(crate) fn read_with(
         path: &Path,
         log_place: LogPlace,
         log: Result<Log<File>, WalError>,

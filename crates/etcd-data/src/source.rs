@@ -1,4 +1,5 @@
-//! What a path holds: a snapshot file, a database file or a data directory, opened for reading only.
+//! What a path holds: a snapshot file, a database file or a data directory, opened for reading only. What it is, and what
+//! it is wrapped in, is found out here alone.
 //!
 //! Nothing of what is opened is ever changed. A database that a running etcd holds is refused, for its pages change
 //! under the reader; while ours is open, an etcd that is started on it waits. Who writes to a file all the same, because it
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use bolt_file::{BoltFile, SharedFile, Storage};
 
 use crate::container::{Container, ExpandError};
-use crate::data_dir::DataDir;
+use crate::data_dir::{DataDir, LogPlace};
 use crate::database::Database;
 use crate::digest;
 use crate::error::{Error, Kind, kind_of};
@@ -135,12 +136,27 @@ impl Source {
     pub fn open_damaged(path: &Path, scratch: &Path) -> Result<Self, OpenError> {
         let metadata = path.metadata().map_err(io_error("opening", path))?;
         if metadata.is_dir() {
-            Self::open_data_dir(path)
+            Self::open_data_dir(path, LogPlace::of(path))
         } else if metadata.is_file() {
             Self::open_file(path, scratch)
         } else {
             Err(OpenError::Special { path: path.into() })
         }
+    }
+
+    /// Opens the data directory at `path`, whose log is in the folder `wal`, also if that log cannot be applied: see
+    /// [`Source::open_damaged`]. A log in the directory itself is left alone, as by an etcd that is told where its log is.
+    pub fn open_damaged_with_log(path: &Path, wal: &Path) -> Result<Self, OpenError> {
+        Self::open_data_dir(path, LogPlace::Given(wal.into()))
+    }
+
+    /// Opens only the pages of the database at `path`: for one that is too damaged to be opened as such.
+    pub fn open_pages(path: &Path, scratch: &Path) -> Result<BoltFile, OpenError> {
+        let storage: Arc<dyn Storage> = match path.is_dir() {
+            true => Arc::new(open_shared(&DataDir::database_path(path))?),
+            false => unwrapped(path, open_shared(path)?, scratch)?.1,
+        };
+        BoltFile::open(storage).map_err(|error| OpenError::Database { path: path.into(), source: error.into() })
     }
 
     fn open_file(path: &Path, scratch: &Path) -> Result<Self, OpenError> {
@@ -149,19 +165,14 @@ impl Source {
 
     fn read_file(path: &Path, file: SharedFile, scratch: &Path) -> Result<Self, OpenError> {
         let size_bytes = file.size().map_err(io_error("reading", path))?;
-        let container = Container::detect(file.file()).map_err(io_error("reading", path))?;
-        let expanded = container.expand(file.file(), scratch);
-        let expanded = expanded.map_err(|source| OpenError::Expand { path: path.into(), source });
-        let database = match unless_written(path, &file, expanded)? {
-            Some(expanded) => open_database(path, Arc::new(expanded))?,
-            None => open_database(path, Arc::new(file))?,
-        };
+        let (container, storage) = unwrapped(path, file, scratch)?;
+        let database = open_database(path, storage)?;
         let has_digest = database.file().is_some_and(|file| digest::covered_bytes(file.layout().file_bytes).is_some());
         let kind = if has_digest { SourceKind::Snapshot } else { SourceKind::Database };
         Ok(Self { path: path.into(), kind, container, size_bytes, database, data_dir: None })
     }
 
-    fn open_data_dir(path: &Path) -> Result<Self, OpenError> {
+    fn open_data_dir(path: &Path, log_place: LogPlace) -> Result<Self, OpenError> {
         let db = DataDir::database_path(path);
         if !db.is_file() {
             return Err(OpenError::NoDataDir { path: path.into() });
@@ -169,13 +180,14 @@ impl Source {
         let file = open_shared(&db)?;
         let size_bytes = file.size().map_err(io_error("reading", &db))?;
         let mut database = open_database(&db, Arc::new(file))?;
-        let log = DataDir::open_log(path);
+        let log = log_place.open(path);
         if let Ok(log) = &log
             && let Some(received) = DataDir::received_database(path, log, &database)
         {
             database = open_database(&received, Arc::new(open_shared(&received)?))?;
         }
-        let (data_dir, database) = DataDir::read(path, log, database).map_err(io_error("reading", path))?;
+        let read = DataDir::read_with(path, log_place, log, database);
+        let (data_dir, database) = read.map_err(io_error("reading", path))?;
         Ok(Self {
             path: path.into(),
             kind: SourceKind::DataDir,
@@ -195,6 +207,17 @@ fn open_shared(path: &Path) -> Result<SharedFile, OpenError> {
         Ok(()) | Err(TryLockError::Error(_)) => SharedFile::new(file).map_err(io_error("reading", path)),
         Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path: path.into() }),
     }
+}
+
+/// What the file at `path` is wrapped in, and what is in that: unwrapped into `scratch`, or the file itself.
+fn unwrapped(path: &Path, file: SharedFile, scratch: &Path) -> Result<(Container, Arc<dyn Storage>), OpenError> {
+    let container = Container::detect(file.file()).map_err(io_error("reading", path))?;
+    let expanded = container.expand(file.file(), scratch);
+    let expanded = expanded.map_err(|source| OpenError::Expand { path: path.into(), source });
+    Ok(match unless_written(path, &file, expanded)? {
+        Some(expanded) => (container, Arc::new(expanded)),
+        None => (container, Arc::new(file)),
+    })
 }
 
 fn open_database(path: &Path, storage: Arc<dyn Storage>) -> Result<Database, OpenError> {

@@ -52,7 +52,7 @@ impl Restored {
     }
 
     fn open_with_log(&self, wal: &str) -> Source {
-        Source::open_damaged_with_log(&self.path("data"), &self.path(wal), self.folder.path()).unwrap()
+        Source::open_damaged_with_log(&self.path("data"), &self.path(wal)).unwrap()
     }
 
     fn record(&self, wal_dir: PathBuf) {
