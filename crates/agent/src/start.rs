@@ -8,7 +8,7 @@
 //! - [`place`], [`policy`]: who is to start, and what may be done without asking; [`mod@recognise`]: whether the archive is its own
 //! - [`seen`]: what was seen; [`volume`], [`directory`], [`others`], [`archived`] look, [`vigil`] remembers since when
 //! - [`decision`], [`mod@decide`]: what is done; [`right`]: which of several who may
-//! - `join`, `rebuild`, [`high_water`]: doing it; [`ready`]: what comes of it
+//! - `join`, `rebuild`: doing it; [`ready`]: what comes of it
 //! - [`beside`]: the same look at a member that runs
 
 pub mod archived;
@@ -17,7 +17,6 @@ pub mod decide;
 pub mod decision;
 pub mod directory;
 pub mod error;
-pub mod high_water;
 mod join;
 pub mod others;
 pub mod place;

@@ -4,7 +4,7 @@
 //! its place, reads it back, makes it last, and then makes it visible in one step. If any of that fails, or the
 //! machine does, what was there is still there.
 //!
-//! - [`options`]: what a person asks
+//! - [`options`]: what a person asks; [`high_water`]: which revisions nobody is to meet twice
 //! - [`plan`], [`destination`]: what will be done about it, and where
 //! - `rebuild`, `new_tables`, `member_dir`: the database, and what lies beside it
 //! - [`forecast()`]: what the source lacks, and the room that is needed, without doing it
@@ -19,6 +19,7 @@ pub mod destination;
 pub mod disk;
 mod error;
 pub mod forecast;
+pub mod high_water;
 mod member_dir;
 pub(crate) mod new_file;
 mod new_tables;

@@ -14,6 +14,7 @@ use archive::rebuild::BuildPoint;
 use archive::{At, Error, LineageId};
 use etcd_data::Revision;
 use etcd_data::restore::destination::Existing;
+use etcd_data::restore::high_water::{HighWater, KUBERNETES, bump, is_raised, margin};
 use etcd_data::restore::options::Token;
 use etcd_data::restore::{Options, Plan as Building, Progress, Step, restore};
 use futures::FutureExt;
@@ -24,9 +25,7 @@ use tokio::sync::{mpsc, watch};
 use crate::follow::progress::{Mark, Standing};
 use crate::home::{Home, blocking};
 use crate::http::looks::restorer::Restorer;
-use crate::start::high_water::{KUBERNETES, bump, is_raised, margin};
 use crate::start::place::Place;
-use crate::start::policy::HighWater;
 
 /// The member that is brought back.
 #[derive(Debug, Clone)]

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use etcd_data::restore::high_water::HighWater;
+
 /// What a start may do without asking anybody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
@@ -43,17 +45,6 @@ pub enum Outdated {
     Stop,
     /// It is kept aside, and the member joins anew.
     SetAside,
-}
-
-/// When revisions go on from a higher one after a restore, so that nobody who watched meets one twice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HighWater {
-    /// Where the data is Kubernetes'.
-    Kubernetes,
-    /// Always.
-    Always,
-    /// Never.
-    Never,
 }
 
 impl Policy {

@@ -10,6 +10,7 @@ use archive::plan::Wanted;
 use archive::rebuild::BuildPoint;
 use etcd_data::holes::Holes;
 use etcd_data::restore::destination::Existing;
+use etcd_data::restore::high_water::{HighWater, bump, margin};
 use etcd_data::restore::options::Token;
 use etcd_data::restore::{Options, Plan, RestoreError, Restored, restore};
 use etcd_data::{Database, Revision};
@@ -19,9 +20,7 @@ use super::archived::ArchivePlace;
 use super::decision::{From, Restore};
 use super::directory;
 use super::error::StartError;
-use super::high_water::{bump, margin};
 use super::place::Place;
-use super::policy::HighWater;
 use super::ready::Rebuilt;
 
 /// What a rebuilding works with.

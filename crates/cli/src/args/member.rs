@@ -1,5 +1,6 @@
 //! The member beside an agent: where its configuration is, and what its start may do without asking.
 
+use etcd_data::restore::high_water::HighWater;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use agent::sidecar::NoMember;
 use agent::start::Setup;
 use agent::start::archived::ArchivePlace;
 use agent::start::place::Place;
-use agent::start::policy::{HighWater, Outdated, Policy, QuorumLost};
+use agent::start::policy::{Outdated, Policy, QuorumLost};
 use agent::start::ready::BroughtBack;
 use clap::ValueEnum;
 use etcd_data::Kind;

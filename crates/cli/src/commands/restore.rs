@@ -4,13 +4,13 @@ mod quota;
 
 use std::path::PathBuf;
 
-use ::agent::start::high_water::{MARGIN_BY_HAND, bump, is_raised};
-use ::agent::start::policy::HighWater;
 use archive::At;
 use clap::ValueEnum;
+use etcd_data::data_dir::DataDir;
 use etcd_data::facts::version_of;
 use etcd_data::holes::Holes;
 use etcd_data::restore::destination::Existing;
+use etcd_data::restore::high_water::{HighWater, MARGIN_BY_HAND, bump, is_raised};
 use etcd_data::restore::options::{Alarms, Bump, EtcdVersion, ForVersion, Leases, Token};
 use etcd_data::restore::plan::History;
 use etcd_data::restore::{
@@ -358,7 +358,8 @@ impl Args {
             let mut members = tables.members().filter_map(Result::ok);
             members.next().filter(|_| members.next().is_none())
         };
-        let replaced = Source::open_damaged(&self.data_dir, &std::env::temp_dir()).ok();
+        // What its log may have beyond that is no more than etcd writes in a moment: it is not applied for a note.
+        let replaced = Source::open(&DataDir::database_path(&self.data_dir), &std::env::temp_dir()).ok();
         replaced.and_then(|replaced| only(replaced.database.tables())).or_else(|| only(source.database.tables()))
     }
 

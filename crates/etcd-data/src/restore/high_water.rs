@@ -8,13 +8,24 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use etcd_data::database::{Direction, Next, Record, RevisionRange};
-use etcd_data::restore::RestoreError;
-use etcd_data::restore::options::Bump;
-use etcd_data::view::Horizon;
-use etcd_data::{Database, Error, KeyValue, Revision};
+use super::RestoreError;
+use super::options::Bump;
+use crate::database::{Database, Direction, Next, Record, RevisionRange};
+use crate::error::Error;
+use crate::key_value::KeyValue;
+use crate::revision::Revision;
+use crate::view::Horizon;
 
-use super::policy::HighWater;
+/// When revisions go on from a higher one after a restore, so that nobody who watched meets one twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HighWater {
+    /// Where the data is Kubernetes'.
+    Kubernetes,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
 
 /// Where Kubernetes keeps its objects, and OpenShift those of its own and of Kubernetes, if nobody says otherwise
 /// (`--etcd-prefix`).
@@ -80,10 +91,10 @@ fn is_of_kubernetes(record: &KeyValue<'_>) -> bool {
 mod tests {
     use std::sync::Arc;
 
-    use etcd_data::records::TailRecord;
-    use etcd_data::{RevKey, Tables};
-
     use super::*;
+    use crate::records::TailRecord;
+    use crate::revision::RevKey;
+    use crate::tables::Tables;
 
     fn database(key: &str, last: i64) -> Database {
         let record = |main| {
