@@ -34,9 +34,14 @@ use crate::error::Error;
 pub use auth::{Permission, PermissionKind, Role, User, UserOptions};
 pub use cluster::{Alarm, AlarmKind, Downgrade, Member};
 pub use lease::{Lease, LeaseId};
+pub(crate) use marks::MARKS;
 
 /// The bucket of the key space, which is no table.
 pub const KEY: &[u8] = b"key";
+
+/// The buckets of tables that versions from 3.4 to 3.7 make.
+pub(crate) const BUCKETS: [&str; 9] =
+    ["alarm", "auth", "authRoles", "authUsers", "cluster", "lease", "members", "members_removed", "meta"];
 
 /// One bucket, as it is.
 pub type Table = BTreeMap<Vec<u8>, Vec<u8>>;

@@ -10,7 +10,7 @@ use crate::hash::HashKv;
 use crate::initial_cluster::{InitialCluster, InitialClusterError};
 use crate::member_id::{ClusterId, MemberId};
 use crate::revision::Revision;
-use crate::tables::{AlarmKind, Member, Tables};
+use crate::tables::{AlarmKind, BUCKETS, MARKS, Member, Tables};
 use crate::view::Horizon;
 
 /// What a restore will do.
@@ -223,37 +223,32 @@ fn newest_version(tables: &Tables) -> Result<Option<String>, PlanError> {
     Ok(tables.storage_version()?.or(tables.cluster_version()?))
 }
 
-/// What every version from 3.4 to 3.7 keeps, by bucket; nothing where the entries are people's or members'.
-const KNOWN: [(&str, Option<&[&str]>); 9] = [
-    ("alarm", None),
-    ("auth", Some(&["authEnabled", "authRevision"])),
-    ("authRoles", None),
-    ("authUsers", None),
-    ("cluster", Some(&["clusterVersion", "downgrade"])),
-    ("lease", None),
-    ("members", None),
-    ("members_removed", None),
-    (
-        "meta",
-        Some(&["consistent_index", "term", "confState", "scheduledCompactRev", "finishedCompactRev", "storageVersion"]),
-    ),
-];
-
 /// What is in `tables` that no version from 3.4 to 3.7 keeps, as people would name it.
 fn unknown_entries(tables: &Tables) -> Vec<String> {
     let mut unknown = Vec::new();
     for (bucket, table) in tables.buckets() {
         let name = bucket.escape_ascii();
-        match KNOWN.iter().find(|(known, _)| known.as_bytes() == bucket) {
-            None => unknown.push(format!("bucket {name}")),
-            Some((_, None)) => {}
-            Some((_, Some(known))) => {
+        let is_known = BUCKETS.iter().any(|known| known.as_bytes() == bucket);
+        match known_keys(bucket) {
+            _ if !is_known => unknown.push(format!("bucket {name}")),
+            None => {}
+            Some(known) => {
                 let keys = table.keys().filter(|key| known.iter().all(|known| known.as_bytes() != key.as_slice()));
                 unknown.extend(keys.map(|key| format!("{} in bucket {name}", key.escape_ascii())));
             }
         }
     }
     unknown
+}
+
+/// What those versions keep in a bucket; nothing where the entries are people's or members'.
+fn known_keys(bucket: &[u8]) -> Option<&'static [&'static str]> {
+    match bucket {
+        b"auth" => Some(&["authEnabled", "authRevision"]),
+        b"cluster" => Some(&["clusterVersion", "downgrade"]),
+        b"meta" => Some(&MARKS),
+        _ => None,
+    }
 }
 
 fn schema(tables: &Tables, version: ForVersion) -> Result<Schema, PlanError> {

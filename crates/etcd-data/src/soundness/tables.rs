@@ -5,14 +5,7 @@ use std::collections::BTreeSet;
 use super::{Finding, Findings};
 use crate::member_id::MemberId;
 use crate::raft::ConfState;
-use crate::tables::{AlarmKind, TableFault, Tables, User, printable};
-
-/// The buckets that some version makes.
-const BUCKETS: [&str; 9] =
-    ["alarm", "auth", "authRoles", "authUsers", "cluster", "lease", "members", "members_removed", "meta"];
-/// What some version keeps in `meta`.
-const MARKS: [&str; 6] =
-    ["confState", "consistent_index", "finishedCompactRev", "scheduledCompactRev", "storageVersion", "term"];
+use crate::tables::{AlarmKind, BUCKETS, MARKS, TableFault, Tables, User, printable};
 
 /// Checks all tables.
 pub(super) fn check(tables: &Tables, findings: &mut Findings) {

@@ -13,6 +13,9 @@ const SCHEDULED: &str = "scheduledCompactRev";
 const FINISHED: &str = "finishedCompactRev";
 const STORAGE_VERSION: &str = "storageVersion";
 
+/// What versions from 3.4 to 3.7 keep there.
+pub(crate) const MARKS: [&str; 6] = [CONSISTENT_INDEX, TERM, CONF_STATE, SCHEDULED, FINISHED, STORAGE_VERSION];
+
 impl Tables {
     /// The raft index of the last entry that the database reflects.
     pub fn consistent_index(&self) -> Result<Option<u64>, TableFault> {
