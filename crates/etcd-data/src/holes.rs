@@ -56,8 +56,7 @@ impl Dense {
             return None;
         }
         let last = self.last(before);
-        let expected = before.filter(|before| before.main == at.main).map_or(0, |before| before.sub.saturating_add(1));
-        let lacks_changes = at.sub != expected;
+        let lacks_changes = at.sub != place_in_transaction(before, at);
         if at.main <= last.next() && !lacks_changes {
             return None;
         }
@@ -69,6 +68,11 @@ impl Dense {
     fn last(&self, before: Option<RevKey>) -> Revision {
         before.map_or(self.compact, |before| before.main.max(self.compact))
     }
+}
+
+/// Which change of its transaction the record `at` is to be, after the record `before`, if there is one.
+pub(crate) fn place_in_transaction(before: Option<RevKey>, at: RevKey) -> i64 {
+    before.filter(|before| before.main == at.main).map_or(0, |before| before.sub.saturating_add(1))
 }
 
 /// What is missing of some stretch.

@@ -10,6 +10,7 @@ use crate::database::{Database, Direction, Next, RevisionRange};
 use crate::error::{Error, Kind, RecordFault};
 use crate::fingerprint::{Fingerprint, Fingerprinter, KeyMap, KeySet};
 use crate::hash::{HashKv, hash_kv};
+use crate::holes::place_in_transaction;
 use crate::key_value::{KeyValue, ValueFault};
 use crate::layer::Seen;
 use crate::revision::{RevKey, Revision};
@@ -328,7 +329,7 @@ impl<'a> Chains<'a> {
         if !self.is_dense_at(at) {
             return;
         }
-        let expected = before.filter(|before| before.main == at.main).map_or(0, |before| before.sub.saturating_add(1));
+        let expected = place_in_transaction(before, at);
         if at.sub != expected {
             self.findings.add(Finding::ChangeMissing { at, expected });
         }
