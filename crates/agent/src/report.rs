@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use tokio::time::interval;
 
 use crate::care::turns;
-use crate::follow::live::{MemberSight, Sight};
+use crate::follow::live::{Alarm, MemberSight, Sight};
 use crate::follow::progress::{self, Doing, Mark, Standing};
 use crate::follow::spool::Fill;
 use crate::follow::{Rhythm, choose};
@@ -417,7 +417,7 @@ fn told(member: &MemberSight, heard: Option<Timestamp>) -> Member {
         Some(_) => Some(Role::Follower),
         None => None,
     };
-    let alarms: Vec<String> = answer.map(|answer| answer.alarms.clone()).unwrap_or_default();
+    let alarms: Vec<String> = answer.iter().flat_map(|answer| &answer.alarms).map(Alarm::to_string).collect();
     let complaint = answer.and_then(|answer| answer.errors.first().or(alarms.first()).cloned());
     Member {
         name: member.name.clone(),

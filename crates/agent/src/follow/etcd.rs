@@ -333,7 +333,7 @@ fn answer(status: Status) -> MemberAnswer {
     let (told, others): (Vec<String>, Vec<String>) =
         status.errors.into_iter().partition(|error| raised(error).is_some());
     let own = told.iter().filter_map(|error| raised(error)).filter(|(member, _)| *member == status.header.member_id);
-    let alarms = own.map(|(_, alarm)| alarm.to_owned()).collect();
+    let alarms = own.map(|(_, alarm)| alarm.into()).collect();
     MemberAnswer {
         version: status.version,
         revision: Revision(status.header.revision),

@@ -1,5 +1,7 @@
 //! What following asks of a live cluster: little enough that a script can stand in for one.
 
+use std::fmt;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use etcd_data::hash::HashKv;
@@ -122,10 +124,42 @@ pub struct MemberAnswer {
     pub used_bytes: u64,
     /// What it may grow to, if it tells.
     pub quota_bytes: Option<u64>,
-    /// Its own alarms, as etcd calls them.
-    pub alarms: Vec<String>,
+    /// Its own alarms.
+    pub alarms: Vec<Alarm>,
     /// What else it complains of.
     pub errors: Vec<String>,
+}
+
+/// An alarm that a member raises.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Alarm {
+    /// Its space is used up.
+    NoSpace,
+    /// It differs from the others.
+    Corrupt,
+    /// One that we do not know, as etcd calls it.
+    Other(String),
+}
+
+impl From<&str> for Alarm {
+    fn from(called: &str) -> Self {
+        match called {
+            "NOSPACE" => Self::NoSpace,
+            "CORRUPT" => Self::Corrupt,
+            other => Self::Other(other.into()),
+        }
+    }
+}
+
+/// As etcd calls it.
+impl fmt::Display for Alarm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoSpace => "NOSPACE",
+            Self::Corrupt => "CORRUPT",
+            Self::Other(called) => called,
+        })
+    }
 }
 
 /// Changes that came together.

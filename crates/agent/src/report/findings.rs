@@ -10,6 +10,7 @@ use crate::care::{Note, Untold};
 use crate::doctor::remedy::of_alarm;
 use crate::follow::base::REPLACE_UNSOUND;
 use crate::follow::choose;
+use crate::follow::live::Alarm;
 use crate::follow::progress::{self, Distrusted, Doing};
 use crate::follow::spool::Fill;
 use crate::member::Prepared;
@@ -112,20 +113,20 @@ fn alarms(heard: &Heard) -> impl Iterator<Item = Finding> {
     let raised = heard.standing.sight.iter().filter(|sight| sight.silence.is_none()).flat_map(|sight| &sight.members);
     let raised = raised.flat_map(|member| {
         let alarms = member.answer.iter().flat_map(|answer| &answer.alarms);
-        alarms.map(|alarm| (choose::called(member), alarm.as_str()))
+        alarms.map(|alarm| (choose::called(member), alarm))
     });
-    let is_told = |alarm: &str| {
+    let is_told = |alarm: &Alarm| {
         heard.care.notes.iter().any(|note| match note {
-            Note::NoSpace { .. } => alarm == "NOSPACE",
-            Note::Corrupt { .. } => alarm == "CORRUPT",
+            Note::NoSpace { .. } => *alarm == Alarm::NoSpace,
+            Note::Corrupt { .. } => *alarm == Alarm::Corrupt,
             _ => false,
         })
     };
     raised.filter(move |(_, alarm)| !is_told(alarm)).map(|(member, alarm)| {
         let (kind, what) = match alarm {
-            "NOSPACE" => (AlarmKind::NoSpace, "its space is used up: etcd takes no writes".to_owned()),
-            "CORRUPT" => (AlarmKind::Corrupt, "etcd says that it differs from the others".to_owned()),
-            other => (AlarmKind::Other(0), format!("it raises the alarm {other}")),
+            Alarm::NoSpace => (AlarmKind::NoSpace, "its space is used up: etcd takes no writes".to_owned()),
+            Alarm::Corrupt => (AlarmKind::Corrupt, "etcd says that it differs from the others".to_owned()),
+            Alarm::Other(other) => (AlarmKind::Other(0), format!("it raises the alarm {other}")),
         };
         with_remedy(found(Severity::Critical, member, what), of_alarm(kind))
     })

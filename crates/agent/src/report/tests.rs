@@ -90,7 +90,7 @@ async fn monitoring_sees_who_writes() {
 async fn monitoring_sees_the_alarms_of_each_member() {
     let reporter = reporter().await;
     let member = |id: u64, alarms: &[&str]| {
-        let alarms = alarms.iter().map(|alarm| (*alarm).to_owned()).collect();
+        let alarms = alarms.iter().map(|alarm| (*alarm).into()).collect();
         let answer = Ok(MemberAnswer { alarms, ..MemberAnswer::default() });
         let (client_urls, peer_urls) = (Vec::new(), Vec::new());
         MemberSight { id, name: format!("m{id}"), client_urls, peer_urls, is_learner: false, answer }
@@ -146,7 +146,7 @@ async fn that_users_change_untold_is_told_with_what_to_do() {
 
 /// A member that answers, and raises `alarms`.
 fn alarmed(id: u64, alarms: &[&str]) -> MemberSight {
-    let alarms = alarms.iter().map(|alarm| (*alarm).to_owned()).collect();
+    let alarms = alarms.iter().map(|alarm| (*alarm).into()).collect();
     let answer = Ok(MemberAnswer { alarms, leader: id, ..MemberAnswer::default() });
     let (client_urls, peer_urls) = (Vec::new(), Vec::new());
     MemberSight { id, name: format!("m{id}"), client_urls, peer_urls, is_learner: false, answer }

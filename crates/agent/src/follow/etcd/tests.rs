@@ -5,6 +5,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::*;
+use crate::follow::live::Alarm;
 
 #[tokio::test]
 async fn whoever_is_a_member_no_more_is_forgotten() {
@@ -82,7 +83,7 @@ fn of_the_alarms_that_a_member_tells_its_own_are_its_own() {
         assert_eq!(answer.errors, ["etcdserver: no leader"]);
         answer.alarms
     };
-    assert_eq!((of(7), of(8), of(9)), (vec!["NOSPACE".to_owned()], vec!["CORRUPT".to_owned()], vec![]));
+    assert_eq!((of(7), of(8), of(9)), (vec![Alarm::NoSpace], vec![Alarm::Corrupt], vec![]));
     for no_alarm in ["", "alarm:NOSPACE", "memberID:x alarm:NOSPACE", "memberID:7"] {
         assert_eq!(raised(no_alarm), None, "{no_alarm}");
     }
