@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 
 use crate::care::Care;
-use crate::care::turns::{self, Turns};
+use crate::care::turns::{CareStatus, Turns};
 use crate::follow::live::Live;
 use crate::follow::mending::Mending;
 use crate::follow::merged::Merged;
@@ -85,9 +85,17 @@ pub struct Agent {
     /// Where else the archive is kept.
     others: Vec<Home>,
     pen: Pen,
-    stopper: Stopper,
     following: JoinSet<()>,
-    beside: JoinSet<()>,
+    beside: Beside,
+}
+
+/// What goes on beside following, with what all of it hears from there.
+struct Beside {
+    right: watch::Receiver<Right>,
+    standing: watch::Receiver<Standing>,
+    metrics: Arc<Metrics>,
+    stopper: Stopper,
+    parts: JoinSet<()>,
 }
 
 /// Why an agent does not do its work any more, though nobody stopped it.
@@ -127,103 +135,60 @@ impl Agent {
         let Settings { name, serves, rhythm, schedule, others, terms, gone, .. } = settings;
         let Settings { spool, foreign, restoring, care, prepared, brought_back, certificates, .. } = settings;
         let spool = Arc::new(Spool::open(&spool)?);
-        let (cluster, holder) = (home.cluster.clone(), name.clone());
-        let me = Candidate { cluster, holder, serves, instance: Instance(rand::random()) };
+        let (fill, aside) = (spool.fill(), spool.aside());
         let (wanted, is_wanted) = watch::channel(false);
-        let earlier = Earlier::in_spool(spool.folder());
-        let pen = Pen::take_up(home.clone(), me, terms, is_wanted, earlier, gone);
+        let me = me(&home, &name, serves);
+        let pen = Pen::take_up(home.clone(), me, terms, is_wanted, Earlier::in_spool(spool.folder()), gone);
         let metrics = Arc::new(Metrics::new());
         let progress = Progress::counted_by(Arc::clone(&metrics));
-        let (stopper, standing, fill, aside) = (Stopper::default(), progress.standing(), spool.fill(), spool.aside());
+        let (standing, merged, mending) = (progress.standing(), Merged::default(), Mending::default());
+        let mut beside = Beside::new(pen.right(), standing.clone(), Arc::clone(&metrics));
+
         let (orders, taken) = mpsc::channel(ORDERS);
-        let (home_too, right) = (home.clone(), pen.right());
-        let merged = Merged::default();
-        let mending = Mending::default();
-        let (asked, mends) = (merged.clone(), mending.clone());
         let follower = Follower {
             live,
-            home: home_too,
+            home: home.clone(),
             spool,
             rhythm,
             foreign,
-            right,
+            right: pen.right(),
             wanted,
-            merged: asked,
-            mending: mends,
+            merged: merged.clone(),
+            mending: mending.clone(),
             progress,
         };
         let mut following = JoinSet::new();
-        following.spawn(follower.follow(taken, stopper.stop_signal()));
+        following.spawn(follower.follow(taken, beside.stopper.stop_signal()));
 
-        let mut beside = JoinSet::new();
-        beside.spawn(home.clone().keep_looking_at_key(pen.right(), stopper.stop_signal()));
-        let (told, upkeep) = watch::channel(UpkeepStatus::default());
-        if let Some(schedule) = schedule {
-            let (home, right, metrics) = (home.clone(), pen.right(), Arc::clone(&metrics));
-            let (standing, merged) = (standing.clone(), merged.clone());
-            let keeper = Upkeep { home, first: None, schedule, right, standing, merged, mending, told, metrics };
-            beside.spawn(keeper.keep_up(stopper.stop_signal()));
-        }
-        let mut elsewhere = Vec::new();
-        for (other, schedule) in &others {
-            let (told, upkeep) = watch::channel(UpkeepStatus::default());
-            elsewhere.push(Elsewhere { place: other.store.place().to_owned(), upkeep });
-            let (first, schedule) = (Some(home.clone()), schedule.clone());
-            let (right, metrics) = (pen.right(), Arc::clone(&metrics));
-            // Fulls are merged, and come from etcd, at the first destination alone.
-            let (standing, merged, mending) = (standing.clone(), Merged::default(), Mending::default());
-            let home = other.clone();
-            let keeper = Upkeep { home, first, schedule, right, standing, merged, mending, told, metrics };
-            beside.spawn(keeper.keep_up(stopper.stop_signal()));
-        }
-        let others = others.into_iter().map(|(other, _)| other).collect();
-        let (told, cared) = watch::channel(turns::CareStatus::default());
-        if let Some(care) = care {
-            let (right, standing) = (pen.right(), standing.clone());
-            let turns = Turns { care, right, standing, told, metrics: Arc::clone(&metrics) };
-            beside.spawn(turns.take(stopper.stop_signal()));
-        }
+        beside.spawn(home.clone().keep_looking_at_key(pen.right(), beside.stopper.stop_signal()));
+        let upkeep = schedule.map(|schedule| beside.keep_up(home.clone(), None, schedule, merged.clone(), mending));
+        let elsewhere = others.iter().map(|(other, schedule)| beside.copy_to(other, &home, schedule)).collect();
+        let cared = care.map(|care| beside.take_turns(care));
         let about = About { name, version: env!("CARGO_PKG_VERSION").into(), began: Timestamp::now() };
-        let cluster = Cluster { name: home.cluster.name.clone(), ..Cluster::default() };
-        let (reported, status) = watch::channel(Arc::new(Status::beginning(about.clone(), cluster)));
-        let (needed, follows) = (pen.needed(), standing.clone());
-        let on_its_way = OnItsWay { fill: fill.clone(), right: pen.right(), needed, standing: follows };
-        let reporter = Reporter {
+        let status = beside.report(Reporter {
             agent: about,
             home: home.clone(),
             rhythm,
             standing: standing.clone(),
-            fill,
+            fill: fill.clone(),
             aside,
             right: pen.right(),
-            upkeep,
+            upkeep: upkeep.unwrap_or_else(untold),
             elsewhere,
             restoring,
-            care: cared,
+            care: cared.unwrap_or_else(untold),
             prepared,
             brought_back,
             certificates,
-        };
-        beside.spawn(reporter.report(reported, stopper.stop_signal()));
-        Ok(Self {
-            home,
-            orders,
-            status,
-            standing,
-            metrics,
-            on_its_way,
-            merged,
-            others,
-            pen,
-            stopper,
-            following,
-            beside,
-        })
+        });
+        let on_its_way = OnItsWay { fill, right: pen.right(), needed: pen.needed(), standing: standing.clone() };
+        let others = others.into_iter().map(|(other, _)| other).collect();
+        Ok(Self { home, orders, status, standing, metrics, on_its_way, merged, others, pen, following, beside })
     }
 
     /// Looks after the member beside it while its etcd runs in `wrapper`.
     pub fn look_after(&mut self, member: Member, wrapper: Wrapper) {
-        self.beside.spawn(member.outlive(wrapper, self.stopper.stop_signal()));
+        self.beside.spawn(member.outlive(wrapper, self.beside.stopper.stop_signal()));
     }
 
     /// What answers for it in the published protocol.
@@ -249,7 +214,7 @@ impl Agent {
                     Some(Ok(())) | None => self.followed_no_longer(),
                 },
                 // Whoever is done has been told to stop, or has nothing more to do.
-                Some(done) = self.beside.join_next() => {
+                Some(done) = self.beside.parts.join_next() => {
                     if let Err(error) = done {
                         return Ended::of_panic(error);
                     }
@@ -271,11 +236,70 @@ impl Agent {
 
     /// Stops: what was seen is sealed and delivered, if the store takes it in time, and the next agent need not wait.
     pub async fn stop(mut self) -> Result<(), Error> {
-        self.stopper.stop();
+        self.beside.stopper.stop();
         while self.following.join_next().await.is_some() {}
-        self.beside.shutdown().await;
+        self.beside.parts.shutdown().await;
         self.pen.lay_down().await
     }
+}
+
+impl Beside {
+    fn new(right: watch::Receiver<Right>, standing: watch::Receiver<Standing>, metrics: Arc<Metrics>) -> Self {
+        Self { right, standing, metrics, stopper: Stopper::default(), parts: JoinSet::new() }
+    }
+
+    fn spawn(&mut self, part: impl Future<Output = ()> + Send + 'static) {
+        self.parts.spawn(part);
+    }
+
+    /// Keeps up the archive at `home`, which is the `first` destination's copy if that is another one.
+    fn keep_up(
+        &mut self,
+        home: Home,
+        first: Option<Home>,
+        schedule: Schedule,
+        merged: Merged,
+        mending: Mending,
+    ) -> watch::Receiver<UpkeepStatus> {
+        let (told, upkeep) = watch::channel(UpkeepStatus::default());
+        let (right, standing, metrics) = (self.right.clone(), self.standing.clone(), Arc::clone(&self.metrics));
+        let keeper = Upkeep { home, first, schedule, right, standing, merged, mending, told, metrics };
+        self.spawn(keeper.keep_up(self.stopper.stop_signal()));
+        upkeep
+    }
+
+    /// Keeps up `other`, with what comes from `first`.
+    fn copy_to(&mut self, other: &Home, first: &Home, schedule: &Schedule) -> Elsewhere {
+        // Fulls are merged, and come from etcd, at the first destination alone.
+        let (merged, mending) = (Merged::default(), Mending::default());
+        let upkeep = self.keep_up(other.clone(), Some(first.clone()), schedule.clone(), merged, mending);
+        Elsewhere { place: other.store.place().to_owned(), upkeep }
+    }
+
+    /// Takes care of the cluster whenever it is our turn.
+    fn take_turns(&mut self, care: Care) -> watch::Receiver<CareStatus> {
+        let (told, cared) = watch::channel(CareStatus::default());
+        let (right, standing, metrics) = (self.right.clone(), self.standing.clone(), Arc::clone(&self.metrics));
+        self.spawn(Turns { care, right, standing, told, metrics }.take(self.stopper.stop_signal()));
+        cared
+    }
+
+    fn report(&mut self, reporter: Reporter) -> watch::Receiver<Arc<Status>> {
+        let cluster = Cluster { name: reporter.home.cluster.name.clone(), ..Cluster::default() };
+        let (told, status) = watch::channel(Arc::new(Status::beginning(reporter.agent.clone(), cluster)));
+        self.spawn(reporter.report(told, self.stopper.stop_signal()));
+        status
+    }
+}
+
+/// Who asks for the right to write to the archive at `home`.
+fn me(home: &Home, name: &str, serves: Option<String>) -> Candidate {
+    Candidate { cluster: home.cluster.clone(), holder: name.into(), serves, instance: Instance(rand::random()) }
+}
+
+/// What there is of something that nobody does.
+fn untold<T: Default>() -> watch::Receiver<T> {
+    watch::channel(T::default()).1
 }
 
 #[cfg(test)]
