@@ -5,22 +5,24 @@
 //! to others: one of them may reach the cluster, and a member that is brought back may know that nobody writes. Without a quorum
 //! one has something to write all the same: the one beside a member that builds the cluster anew ([`crate::start::right`]).
 //!
+//! - `hold`: getting it, keeping it, and leaving it to others
 //! - [`earlier`]: who need not be waited for
 
 pub mod earlier;
+mod hold;
 
 use std::time::Duration;
 
 use archive::Error;
-use archive::error::in_one_line;
-use archive::fence::{Acquire, Candidate, Claim, Fence, FenceError, Gate, Instance, Permit, Terms, Tick};
+use archive::fence::{Candidate, Gate, Instance, Permit, Terms, Tick};
 use archive::identity::Epoch;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::home::Home;
-use crate::stop::{Stop, Stopper};
+use crate::stop::Stopper;
 use earlier::Earlier;
+use hold::{Claimant, Holder, Wanted};
 
 /// Whether the right to write is ours.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -66,49 +68,10 @@ pub struct Pen {
     task: JoinSet<Result<(), Error>>,
 }
 
-/// Who is not waited for.
-struct Before {
-    /// Who had it with the same spool.
-    earlier: Option<Earlier>,
-    /// Since which epoch somebody has it who is gone, as a person said.
-    gone: Option<Epoch>,
-}
-
-impl Before {
-    /// The highest epoch that the archive tells of, and the process that a person said to be gone.
-    async fn learn(&self, home: &Home) -> Result<(Epoch, Option<Instance>), Error> {
-        let highest = home.highest_epoch().await?;
-        let gone = match self.gone {
-            Some(epoch) => holder_since(home, epoch).await?,
-            None => None,
-        };
-        Ok((highest, gone))
-    }
-}
-
-/// The process that has the right to write since `epoch`. Nothing if another one has it by now: what somebody said of that one
-/// says nothing of this.
-pub(crate) async fn holder_since(home: &Home, epoch: Epoch) -> Result<Option<Instance>, Error> {
-    let claim = home.with(|archive, _| archive.claim()).await?;
-    Ok(claim.filter(|claim| claim.epoch == epoch).map(|claim| claim.instance))
-}
-
-/// What it is asked for: as long as either is so.
-struct Wanted {
-    /// There is something to write.
-    to_write: watch::Receiver<bool>,
-    /// A start needs it, before there is.
-    to_build: watch::Receiver<bool>,
-}
-
 /// How long a store that does not answer is left alone.
 const PAUSE: Duration = Duration::from_secs(1);
 /// How long the right to write lasts, unless an agent is told otherwise (`--takeover`).
 pub const USUAL_TERM: Duration = Duration::from_secs(8);
-/// How long a claim that cannot be read is left alone.
-const LONG_PAUSE: Duration = Duration::from_secs(15);
-/// How often somebody else's claim is looked at before it ends, if it lasts for minutes. Others are looked at after each pause.
-const LOOKS: u32 = 60;
 
 impl Pen {
     /// Asks for it as long as it is `wanted`, or needed ([`Self::needed`]). Whom `earlier` tells of is not waited for, and neither is
@@ -126,8 +89,8 @@ impl Pen {
         let wanted = Wanted { to_write: wanted, to_build: is_needed };
         let stop = Stopper::default();
         let mut task = JoinSet::new();
-        let before = Before { earlier, gone };
-        task.spawn(hold(home, me, terms, wanted, before, told, stop.stop_signal()));
+        let claimant = Claimant::new(me, terms, earlier, gone);
+        task.spawn(Holder { home, claimant, wanted, told, stop: stop.stop_signal() }.hold());
         Self { right, needed, stop, task }
     }
 
@@ -151,155 +114,11 @@ impl Pen {
     }
 }
 
-async fn hold(
-    home: Home,
-    me: Candidate,
-    terms: Terms,
-    mut wanted: Wanted,
-    before: Before,
-    told: watch::Sender<Right>,
-    mut stop: Stop,
-) -> Result<(), Error> {
-    let folder = home.folder();
-    let gone_here = before.earlier.as_ref().and_then(Earlier::gone);
-    let mut known = Epoch(0);
-    loop {
-        tokio::select! {
-            () = wanted.becomes(true) => {}
-            () = stop.told() => return Ok(()),
-        }
-        // Anew each time: others may have written since, and what tells of them may be gone when it is looked at.
-        let learned = tokio::select! {
-            learned = before.learn(&home) => learned,
-            () = stop.told() => return Ok(()),
-        };
-        let gone = match learned {
-            Ok((learned, gone)) => {
-                known = known.max(learned);
-                gone.or(gone_here)
-            }
-            Err(error) => {
-                tell(&told, Right::Untold { why: in_one_line(&error) });
-                if is_stopped_within(PAUSE, &mut stop).await {
-                    return Ok(());
-                }
-                continue;
-            }
-        };
-        let mut fence = Fence::new(me.clone(), terms, known);
-        if let Some(gone) = gone {
-            fence.comes_after(gone);
-        }
-        let mut gate = Gate::new(&*home.store, &folder, fence)?;
-        // One gate for as long as it can be: how long a claim stands unchanged is what it has seen itself.
-        let lost = loop {
-            let end = tokio::select! {
-                end = hold_once(&mut gate, me.instance, before.earlier.as_ref(), &told, &mut known) => end,
-                () = stop.told() => return gate.release().await,
-                () = wanted.becomes(false) => {
-                    tell(&told, Right::LeftToOthers);
-                    break None;
-                }
-            };
-            match end {
-                Ok(()) => {}
-                Err(Error::Fence(FenceError::Held { holder, .. })) => {
-                    let pause = (holder.lasts() / LOOKS).saturating_sub(PAUSE).min(LONG_PAUSE);
-                    tell(&told, theirs(*holder));
-                    if is_stopped_within(pause, &mut stop).await {
-                        return gate.release().await;
-                    }
-                }
-                Err(Error::Fence(lost)) => break Some(lost),
-                Err(error) => {
-                    tell(&told, Right::Untold { why: error.to_string() });
-                    if is_stopped_within(PAUSE, &mut stop).await {
-                        return gate.release().await;
-                    }
-                }
-            }
-        };
-        let Some(lost) = lost else {
-            // A claim that could not be taken back ends by itself.
-            if let Err(error) = gate.release().await {
-                tracing::debug!(%error, "the right to write ends by itself");
-            }
-            continue;
-        };
-        match lost {
-            FenceError::Lost { by } => tell(&told, theirs(*by)),
-            FenceError::Unable => {
-                tell(&told, Right::Untold { why: lost.to_string() });
-                return Err(lost.into());
-            }
-            // What cannot be read may be a newer agent's, or be replaced by a person: nothing here ends for that.
-            FenceError::OtherCluster { .. } | FenceError::Newer { .. } | FenceError::Malformed { .. } => {
-                tell(&told, Right::Untold { why: lost.to_string() });
-                if is_stopped_within(LONG_PAUSE, &mut stop).await {
-                    return Ok(());
-                }
-            }
-            lost => tell(&told, Right::Untold { why: lost.to_string() }),
-        }
-    }
-}
-
-fn theirs(claim: Claim) -> Right {
-    let Claim { holder, epoch, serves, .. } = claim;
-    Right::Theirs { holder, epoch, serves }
-}
-
-/// Waits, and tells whether it was told to stop meanwhile.
-async fn is_stopped_within(pause: Duration, stop: &mut Stop) -> bool {
-    tokio::select! {
-        () = tokio::time::sleep(pause) => false,
-        () = stop.told() => true,
-    }
-}
-
-impl Wanted {
-    /// Waits until it is `what`; for ever if nobody can change it any more.
-    async fn becomes(&mut self, what: bool) {
-        loop {
-            let (to_write, to_build) = (*self.to_write.borrow_and_update(), *self.to_build.borrow_and_update());
-            if (to_write || to_build) == what {
-                return;
-            }
-            let changed = tokio::select! {
-                changed = self.to_write.changed() => changed,
-                changed = self.to_build.changed() => changed,
-            };
-            if changed.is_err() {
-                std::future::pending::<()>().await;
-            }
-        }
-    }
-}
-
-fn tell(told: &watch::Sender<Right>, right: Right) {
-    told.send_if_modified(|before| {
-        let is_new = *before != right;
-        *before = right;
-        is_new
-    });
-}
-
-/// Gets it for `me`, and renews it until it is lost.
-async fn hold_once(
-    gate: &mut Gate<'_>,
-    me: Instance,
-    earlier: Option<&Earlier>,
-    told: &watch::Sender<Right>,
-    highest: &mut Epoch,
-) -> Result<(), Error> {
-    // Short, so that who has it is told from time to time.
-    let permit = gate.acquire(Acquire::Within(PAUSE)).await?;
-    *highest = permit.epoch();
-    if let Some(Err(error)) = earlier.map(|earlier| earlier.note(me)) {
-        tracing::debug!(%error, "the next one waits for the right to write to end");
-    }
-    tell(told, Right::Ours(permit));
-    renew(gate, |permit| tell(told, Right::Ours(permit))).await
+/// The process that has the right to write since `epoch`. Nothing if another one has it by now: what somebody said of that one
+/// says nothing of this.
+pub(crate) async fn holder_since(home: &Home, epoch: Epoch) -> Result<Option<Instance>, Error> {
+    let claim = home.with(|archive, _| archive.claim()).await?;
+    Ok(claim.filter(|claim| claim.epoch == epoch).map(|claim| claim.instance))
 }
 
 /// Renews the right well before it ends, and tells each time, until it is lost.
