@@ -50,6 +50,9 @@ enum Stake {
     Upload,
 }
 
+/// What became of one deletion, as far as that was told.
+type Answer = Option<Result<(), StoreError>>;
+
 /// How many tries are left.
 #[derive(Debug)]
 struct Budget {
@@ -135,6 +138,34 @@ impl Retrying {
         request: impl Fn() -> R + Send + Sync,
     ) -> Result<T, StoreError> {
         self.try_until(action, key, bytes, Stake::Request, request).await.0
+    }
+
+    /// Deletes those of `keys` whose answer may be another later: what was deleted is not asked for again. The request as a
+    /// whole fails as long as there are such.
+    async fn delete_what_is_left(&self, keys: &[Key], answers: &Mutex<Vec<Answer>>) -> Result<(), StoreError> {
+        let answers = || answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let may_change = |answer: &Answer| match answer {
+            Some(Ok(())) => false,
+            Some(Err(error)) => error.fault.is_transient(),
+            None => true,
+        };
+        let left: Vec<usize> =
+            (0..).zip(answers().iter()).filter(|(_, answer)| may_change(answer)).map(|(at, _)| at).collect();
+        let asked: Vec<Key> = left.iter().filter_map(|&at| keys.get(at).cloned()).collect();
+        let told = self.inner.delete(&asked).await;
+        let mut answers = answers();
+        let mut first = None;
+        for (at, answer) in left.into_iter().zip(told) {
+            if let Err(error) = &answer
+                && error.fault.is_transient()
+            {
+                first.get_or_insert_with(|| again(&error.fault).at("deleting", self.inner.place(), keys.get(at)));
+            }
+            if let Some(place) = answers.get_mut(at) {
+                *place = Some(answer);
+            }
+        }
+        first.map_or(Ok(()), Err)
     }
 
     /// The tag of what is at `key`, if its bytes are `bytes`.
@@ -254,39 +285,17 @@ impl Store for Retrying {
     }
 
     async fn delete(&self, keys: &[Key]) -> Vec<Result<(), StoreError>> {
-        let mut results: Vec<Option<Result<(), StoreError>>> = keys.iter().map(|_| None).collect();
-        let open = Mutex::new((0..keys.len()).collect::<Vec<_>>());
-        let shared = Mutex::new(&mut results);
-        // What was deleted is not asked for again; the request as a whole fails as long as one may succeed later.
-        let delete = || async {
-            let asked = open.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let some: Vec<Key> = asked.iter().filter_map(|&at| keys.get(at).cloned()).collect();
-            let answers = self.inner.delete(&some).await;
-            let mut first = None;
-            let mut left = Vec::new();
-            let mut results = shared.lock().unwrap_or_else(PoisonError::into_inner);
-            for (&at, answer) in asked.iter().zip(answers) {
-                if let Err(error) = &answer
-                    && error.fault.is_transient()
-                {
-                    left.push(at);
-                    first.get_or_insert_with(|| again(&error.fault).at("deleting", self.inner.place(), keys.get(at)));
-                }
-                if let Some(result) = results.get_mut(at) {
-                    *result = Some(answer);
-                }
-            }
-            *open.lock().unwrap_or_else(PoisonError::into_inner) = left;
-            first.map_or(Ok(()), Err)
-        };
+        let answers = Mutex::new(keys.iter().map(|_| None).collect());
         // Some servers take each by itself: a thousand of them are not done in the time of one.
-        let failed = self.until_done("deleting", None, keys.len() as u64 * 8192, delete).await.err();
+        let bytes = keys.len() as u64 * 8192;
+        let failed = self.until_done("deleting", None, bytes, || self.delete_what_is_left(keys, &answers)).await.err();
 
         let unanswered = |key: &Key| {
             let fault = failed.as_ref().map_or(Fault::TimedOut { after: self.patience.request }, |e| again(&e.fault));
             Err(fault.at("deleting", self.inner.place(), Some(key)))
         };
-        keys.iter().zip(results).map(|(key, result)| result.unwrap_or_else(|| unanswered(key))).collect()
+        let answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
+        keys.iter().zip(answers).map(|(key, answer)| answer.unwrap_or_else(|| unanswered(key))).collect()
     }
 
     async fn begin(&self, key: &Key, put: &Put) -> Result<Upload, StoreError> {
