@@ -107,10 +107,7 @@ impl Spool {
         let disk = |source| SpoolError::Disk { folder: folder.into(), source };
         private_folder::make(folder).map_err(disk)?;
         let lock = lock(folder)?;
-        match fs::remove_file(folder.join(MAKING)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(disk(error)),
-            _ => {}
-        }
+        removed(&folder.join(MAKING)).map_err(disk)?;
         let found = deltas_in(folder).map_err(disk)?;
         let store: Arc<dyn Store> = Arc::new(Folder::at(folder).map_err(|error| disk(io::Error::other(error)))?);
         let spool = Self {
@@ -148,12 +145,11 @@ impl Spool {
 
     /// Notes that the full is there, and that what was captured goes on after it.
     pub(crate) fn founded(&self) -> Result<(), Error> {
-        match fs::remove_file(self.folder.join(UNFOUNDED)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            removed => {
-                removed.and_then(|()| File::open(&self.folder)?.sync_all()).map_err(|source| self.failed(source))
-            }
+        match removed(&self.folder.join(UNFOUNDED)) {
+            Ok(true) => File::open(&self.folder).and_then(|folder| folder.sync_all()),
+            removed => removed.map(drop),
         }
+        .map_err(|source| self.failed(source))
     }
 
     /// Throws away what was captured for a full that never came, or that it does not go on after.
@@ -210,11 +206,8 @@ impl Spool {
 
     /// Forgets what the store has got last from here: the archive does not end there any more.
     pub fn forget_last(&self) {
-        match fs::remove_file(self.folder.join(LAST)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                tracing::warn!(%error, folder = %self.folder.display(), "what was delivered last is not forgotten");
-            }
-            _ => {}
+        if let Err(error) = removed(&self.folder.join(LAST)) {
+            tracing::warn!(%error, folder = %self.folder.display(), "what was delivered last is not forgotten");
         }
     }
 
@@ -360,6 +353,14 @@ impl Spool {
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Sealed>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Removes a file, if it is there. Whether it was.
+fn removed(path: &Path) -> io::Result<bool> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        removed => removed.map(|()| true),
     }
 }
 
