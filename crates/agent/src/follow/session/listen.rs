@@ -41,6 +41,13 @@ struct Beside<'a> {
     wants_seal: order::Waiting,
 }
 
+impl Beside<'_> {
+    /// Members are asked for hashes as soon as there is nothing later in between, if they are at all.
+    fn anchor_soon(&mut self, follower: &Follower) {
+        self.anchor_at = follower.rhythm.anchor_every.map(|_| Instant::now());
+    }
+}
+
 /// What came while nobody listened is sealed so soon: it has waited for long enough.
 const CAUGHT_UP_WITHIN: Duration = Duration::from_millis(500);
 /// How long is waited after a full that did not do, before the next is taken: each reads all of etcd.
@@ -74,7 +81,7 @@ impl Session {
         let mut beside = Beside {
             due: Some(Instant::now() + follower.rhythm.seal_after.min(CAUGHT_UP_WITHIN)),
             waiting: 0,
-            anchor_at: follower.rhythm.anchor_every.map(|_| Instant::now()),
+            anchor_at: None,
             anchoring: None,
             look_at: Instant::now() + LOOK_EVERY,
             looking: None,
@@ -85,6 +92,7 @@ impl Session {
             store_takes: delivered.borrow().waiting.is_none(),
             wants_seal: order::Waiting::default(),
         };
+        beside.anchor_soon(follower);
         self.begin_full_if_lacking(follower, &mut beside);
         let heard = self.listen(follower, watching, &mut beside, orders, stop, delivered).await;
         let why = match &heard {
@@ -139,7 +147,7 @@ impl Session {
                 }
                 _ = merged.changed() => {
                     if follower.merged.wanted().is_some() {
-                        beside.anchor_at = follower.rhythm.anchor_every.map(|_| Instant::now());
+                        beside.anchor_soon(follower);
                     }
                 }
                 _ = mending.changed() => {
@@ -352,7 +360,7 @@ impl Session {
         follower.progress.tell(|told| told.sealed = Some(mark));
         follower.progress.does(Doing::Following);
         // What members have at what is sealed next is what it is compared with.
-        beside.anchor_at = follower.rhythm.anchor_every.map(|_| Instant::now());
+        beside.anchor_soon(follower);
         self.answer_up_to(mark.revision, follower, beside).await
     }
 
@@ -387,7 +395,7 @@ impl Session {
                 self.told.see_full(base.auth);
                 follower.progress.full_lacks_no_more();
                 // What members have at what is sealed next is what it is compared with.
-                beside.anchor_at = follower.rhythm.anchor_every.map(|_| Instant::now());
+                beside.anchor_soon(follower);
                 let mends = follower.mending.wants_full(lineage).is_some();
                 if mends {
                     let full = MergedFull { lineage: lineage.clone(), revision: base.revision };
