@@ -105,9 +105,7 @@ impl Member {
         self.count(restores, began, matches!(ready, Ok(Ok(_))));
         let why = match ready {
             Ok(Ok(Ready { launch, rebuilt, .. })) => {
-                if let Some(rebuilt) = rebuilt {
-                    self.brought_back.send_replace(Some(BroughtBack { at: Timestamp::now(), rebuilt }));
-                }
+                BroughtBack::tell(&self.brought_back, rebuilt);
                 self.prepared.send_replace(Prepared::Ready(launch));
                 return Ok(());
             }

@@ -13,10 +13,9 @@ use std::time::Duration;
 
 use etcd_data::Kind;
 use etcd_data::error::kind_of;
-use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
 
-use crate::start::decision::Reason;
+use crate::start::decision::{Decision, Reason};
 use crate::start::directory::Depth;
 use crate::start::error::StartError;
 use crate::start::ready::{BroughtBack, Launch as Cluster};
@@ -122,8 +121,8 @@ impl Tended {
         let mut depth = Depth::Whole;
         let mut short_lives = 0;
         loop {
-            let waits = |decision: &crate::start::decision::Decision| {
-                if let crate::start::decision::Decision::Wait(reason) = decision {
+            let waits = |decision: &Decision| {
+                if let Decision::Wait(reason) = decision {
                     life.send_replace(Life::Waiting(reason.with_remedy()));
                 }
             };
@@ -134,10 +133,7 @@ impl Tended {
                 () = stop.told() => return Ok(()),
             };
             let began = tokio::time::Instant::now();
-            if let Some(rebuilt) = ready.rebuilt {
-                tracing::warn!(%rebuilt, "the data directory was built anew");
-                self.brought_back.send_replace(Some(BroughtBack { at: Timestamp::now(), rebuilt }));
-            }
+            BroughtBack::tell(&self.brought_back, ready.rebuilt);
             let etcd = Supervised::start(self.launch(&ready.launch)?)?;
             life.send_replace(Life::Running);
             tokio::select! {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use etcd_data::Revision;
 use etcd_data::holes::Holes;
 use jiff::Timestamp;
+use tokio::sync::watch;
 
 use super::decision::{Decision, Restore};
 
@@ -62,6 +63,16 @@ pub struct BroughtBack {
     pub at: Timestamp,
     /// What it did.
     pub rebuilt: Rebuilt,
+}
+
+impl BroughtBack {
+    /// Tells that a start has just `rebuilt` the data directory, if it has.
+    pub(crate) fn tell(told: &watch::Sender<Option<Self>>, rebuilt: Option<Rebuilt>) {
+        if let Some(rebuilt) = rebuilt {
+            tracing::warn!(%rebuilt, "the data directory was built anew");
+            told.send_replace(Some(Self { at: Timestamp::now(), rebuilt }));
+        }
+    }
 }
 
 impl Rebuilt {
