@@ -28,7 +28,7 @@ use std::fmt;
 use jiff::Timestamp;
 use store::{Info, Key};
 
-use crate::entry::{Entry, Layout};
+use crate::entry::{Entry, Form, Layout};
 
 /// An archive of another system, as far as its names tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -165,6 +165,21 @@ impl PeerArchive {
     fn entry_at(&self, path: &str) -> Option<Key> {
         let at = self.entries.binary_search_by(|entry| entry.key.as_str().cmp(path)).ok()?;
         self.entries.get(at).map(|entry| entry.key.clone())
+    }
+
+    /// Adds the snapshot file that is at `info`, and was taken then by its name.
+    fn add_snapshot(&mut self, info: &Info, taken: Timestamp) {
+        self.entries.push(Entry {
+            key: info.key.clone(),
+            name: info.key.name().into(),
+            layout: self.layout,
+            lineage: None,
+            form: Form::Snapshot,
+            to: None,
+            taken: Some(taken),
+            modified: info.modified,
+            size_bytes: info.size_bytes,
+        });
     }
 
     fn accompany(&mut self, of: Key, info: &Info, what: Beside) {

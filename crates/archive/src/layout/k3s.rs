@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use store::{Info, Key};
 
-use crate::entry::{Entry, Form, Layout};
+use crate::entry::{Entry, Layout};
 use crate::layout::{Beside, PeerArchive, Why, etcdbrctl, joined, parted};
 
 pub(crate) use metadata::MAX_METADATA_BYTES;
@@ -41,7 +41,7 @@ pub fn archives(listed: &[Info]) -> Vec<PeerArchive> {
     for (info, (folder, name)) in files() {
         let Some(archive) = archives.get_mut(folder) else { continue };
         match snapshot(name) {
-            Some(name) => archive.entries.push(entry(info, &name)),
+            Some(name) => archive.add_snapshot(info, name.taken),
             None if name.ends_with(".part") => archive.ignore(info, Why::Unfinished),
             None => archive.ignore(info, Why::NoName),
         }
@@ -77,20 +77,6 @@ pub fn is_evident(archive: &PeerArchive) -> bool {
 /// The name of a snapshot. Those of etcdbrctl have the same form.
 fn snapshot(name: &str) -> Option<Name> {
     Name::parse(name).filter(|_| etcdbrctl::Name::parse(name).is_none())
-}
-
-fn entry(info: &Info, name: &Name) -> Entry {
-    Entry {
-        key: info.key.clone(),
-        name: info.key.name().into(),
-        layout: Layout::K3s,
-        lineage: None,
-        form: Form::Snapshot,
-        to: None,
-        taken: Some(name.taken),
-        modified: info.modified,
-        size_bytes: info.size_bytes,
-    }
 }
 
 #[cfg(test)]

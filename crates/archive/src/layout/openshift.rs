@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use store::{Info, Key};
 
-use crate::entry::{Entry, Form, Layout};
+use crate::entry::{Entry, Layout};
 use crate::layout::{Beside, Companion, PeerArchive, Why, joined, parted};
 
 pub use name::{Kind, Name, run_folder};
@@ -34,7 +34,7 @@ pub fn archives(listed: &[Info]) -> Vec<PeerArchive> {
         let root = root(folder);
         let archive = archives.entry(root).or_insert_with(|| PeerArchive::new(Layout::OpenShift, root));
         match Name::parse(name) {
-            Some(found) if found.kind == Kind::Snapshot => archive.entries.push(entry(info, &found)),
+            Some(found) if found.kind == Kind::Snapshot => archive.add_snapshot(info, found.taken),
             Some(found) => resources.push((info, folder, found)),
             None if is_of_it(name) => archive.ignore(info, Why::Unfinished),
             // What else lies beside runs is nobody's business here; within one it belongs to it.
@@ -76,20 +76,6 @@ fn resources_of(snapshot: &Entry) -> Option<Key> {
 fn root(folder: &str) -> &str {
     let (above, last) = parted(folder);
     if name::is_run_folder(last) { above } else { folder }
-}
-
-fn entry(info: &Info, name: &Name) -> Entry {
-    Entry {
-        key: info.key.clone(),
-        name: info.key.name().into(),
-        layout: Layout::OpenShift,
-        lineage: None,
-        form: Form::Snapshot,
-        to: None,
-        taken: Some(name.taken),
-        modified: info.modified,
-        size_bytes: info.size_bytes,
-    }
 }
 
 #[cfg(test)]
