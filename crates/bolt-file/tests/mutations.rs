@@ -9,15 +9,16 @@ mod hand;
 
 use std::env;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread;
 
 use bolt_file::BoltFile;
 use bolt_file::write::{Builder, Options};
 use exercise::{agree, exercise, rises};
 use hand::{SAMPLE_PAGE_SIZE as PAGE, mend_meta, sample};
+use testkit::cases::Told;
 use testkit::checkout::fuzz_names;
+use testkit::random::Random;
 
 const ROUNDS: u64 = 30_000;
 
@@ -26,13 +27,13 @@ fn files_changed_at_random_are_survived() {
     let first = env::var("FUZZ_SEED").map_or(0x5eed, |seed| seed.parse().unwrap());
     let corpus = corpus();
     for seed in first..first + testkit::cases(ROUNDS) {
-        let _told = TellSeed(seed);
-        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        let mut bytes = corpus[random.below(corpus.len())].clone();
-        for _ in 0..=random.below(6) {
+        let _told = Told(format!("again with FUZZ_SEED={seed}"));
+        let mut random = Random(seed);
+        let mut bytes = corpus[random.place(corpus.len())].clone();
+        for _ in 0..=random.place(6) {
             change(&mut bytes, &mut random);
         }
-        if random.below(8) > 0 {
+        if random.place(8) > 0 {
             mend_meta(&mut bytes, PAGE as u32);
         }
         if seed.is_multiple_of(16) {
@@ -49,7 +50,7 @@ fn every_file_of_the_corpus_is_survived_as_it_is() {
     assert_eq!(fuzz_names("corpus"), ["open", "walk"], "each fuzz target has a corpus");
     let mut replayed = 0;
     for (file, bytes) in files() {
-        let _told = TellFile(&file);
+        let _told = Told(format!("it was {}", file.display()));
         match file.parent().unwrap().file_name().unwrap().to_str().unwrap() {
             "open" => drop(exercise(bytes)),
             "walk" => {
@@ -121,58 +122,25 @@ fn change(bytes: &mut Vec<u8>, random: &mut Random) {
         return;
     }
     // Headers and elements, more often than data.
-    let page = random.below(pages) * PAGE;
-    let stretch = if random.below(4) == 0 { PAGE } else { 128 };
-    let at = page + random.below(stretch);
-    match random.below(10) {
-        0..4 => bytes[at] ^= 1 << random.below(8),
+    let page = random.place(pages) * PAGE;
+    let stretch = if random.place(4) == 0 { PAGE } else { 128 };
+    let at = page + random.place(stretch);
+    match random.place(10) {
+        0..4 => bytes[at] ^= 1 << random.place(8),
         4..6 => {
-            let number = HURTFUL[random.below(HURTFUL.len())].wrapping_add(random.below(2) as u64);
-            let len = [1, 2, 4, 8][random.below(4)].min(bytes.len() - at);
+            let number = HURTFUL[random.place(HURTFUL.len())].wrapping_add(random.place(2) as u64);
+            let len = [1, 2, 4, 8][random.place(4)].min(bytes.len() - at);
             bytes[at..at + len].copy_from_slice(&number.to_le_bytes()[..len]);
         }
-        6..8 => bytes[at] = random.below(pages + 1) as u8,
+        6..8 => bytes[at] = random.place(pages + 1) as u8,
         8 => {
-            let to = random.below(pages) * PAGE;
+            let to = random.place(pages) * PAGE;
             bytes.copy_within(page..page + PAGE, to);
             // So that it is taken for the page it replaced.
-            if random.below(2) == 0 {
+            if random.place(2) == 0 {
                 bytes[to..to + 8].copy_from_slice(&((to / PAGE) as u64).to_le_bytes());
             }
         }
         _ => bytes.truncate(at),
-    }
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as usize % limit
-    }
-}
-
-/// Prints the seed if the round panics.
-struct TellSeed(u64);
-
-impl Drop for TellSeed {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            eprintln!("again with FUZZ_SEED={}", self.0);
-        }
-    }
-}
-
-/// Prints the file of the corpus if it panics.
-struct TellFile<'a>(&'a Path);
-
-impl Drop for TellFile<'_> {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            eprintln!("it was {}", self.0.display());
-        }
     }
 }

@@ -8,3 +8,15 @@ pub fn cases(usual: u64) -> u64 {
     let percent = std::env::var("CASES_PERCENT").map_or(100, |percent| percent.parse().unwrap());
     (usual * percent).div_ceil(100)
 }
+
+/// Prints what it holds if the case panics that it is kept through: how to try that one again.
+pub struct Told(pub String);
+
+impl Drop for Told {
+    #[allow(clippy::print_stderr)]
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.0);
+        }
+    }
+}

@@ -19,7 +19,7 @@
 //! | [`power_cut`] | what a process writes, and what of that would be lost if the power failed |
 //! | [`small_disk`] | a disk that has little room |
 //! | [`golden`] | database files of every version, and the truth beside them |
-//! | [`cases`] | how many random cases are tried |
+//! | [`cases`], [`random`] | how many random cases are tried, and numbers to draw them with |
 //! | [`counts`] | what tests counted, kept for whoever runs all of them |
 //! | [`outcomes`] | what comes of many cases, held against a file |
 //! | [`browser`] | a real Chromium, driven by a script |
@@ -50,6 +50,7 @@ pub mod member;
 pub mod outcomes;
 pub mod ports;
 pub mod power_cut;
+pub mod random;
 pub mod servers;
 pub mod small_disk;
 pub mod stores;

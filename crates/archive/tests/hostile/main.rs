@@ -7,9 +7,9 @@ mod exercise;
 mod short_run;
 
 use std::fs;
-use std::path::PathBuf;
 
 use short_run::{OF_PARTS, Target, change_at_random, corpus, replay, within};
+use testkit::checkout::fuzz_names;
 
 const TARGETS: [Target; 4] = [
     ("events", exercise::events, 20_000),
@@ -22,12 +22,8 @@ const TARGETS: [Target; 4] = [
 fn all_of_the_corpus_is_replayed() {
     let mut targets: Vec<&str> = TARGETS.iter().map(|(target, ..)| *target).chain(OF_PARTS).collect();
     targets.sort_unstable();
-    let named = |paths: Vec<PathBuf>| -> Vec<String> {
-        paths.iter().map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect()
-    };
-    let fuzzed = testkit::checkout::package().join("fuzz/fuzz_targets");
-    assert_eq!(named(within(&fuzzed)), targets, "each fuzz target has its line in TARGETS or in OF_PARTS");
-    assert_eq!(named(within(&corpus())), targets, "each fuzz target has a corpus");
+    assert_eq!(fuzz_names("fuzz_targets"), targets, "each fuzz target has its line in TARGETS or in OF_PARTS");
+    assert_eq!(fuzz_names("corpus"), targets, "each fuzz target has a corpus");
     replay(&TARGETS);
 }
 

@@ -8,10 +8,10 @@ use std::env;
 use std::fs;
 use std::iter;
 use std::path::{Path, PathBuf};
-use std::thread;
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use testkit::cases::Told;
 
 /// A target, what it does with bytes, and how many changes of its corpus are tried.
 pub(crate) type Target = (&'static str, fn(&[u8]), u64);
@@ -35,7 +35,7 @@ pub(crate) fn within(folder: &Path) -> Vec<PathBuf> {
 pub(crate) fn replay(targets: &[Target]) {
     for (target, exercise, _) in targets {
         for file in within(&corpus().join(target)) {
-            let _told = Tell(format!("{} is not survived", file.display()));
+            let _told = Told(format!("{} is not survived", file.display()));
             exercise(&fs::read(&file).unwrap());
         }
     }
@@ -49,7 +49,7 @@ pub(crate) fn change_at_random(targets: &[Target]) {
         let files: Vec<Vec<u8>> = within(&corpus().join(target)).iter().map(|file| fs::read(file).unwrap()).collect();
         let share = testkit::cases(rounds).div_ceil(firsts.len() as u64);
         for seed in firsts.iter().flat_map(|&first| first..first + share) {
-            let _told = Tell(format!("{target}: again with FUZZ_SEED={seed}"));
+            let _told = Told(format!("{target}: again with FUZZ_SEED={seed}"));
             let mut random = StdRng::seed_from_u64(seed);
             let mut bytes = files[random.random_range(0..files.len())].clone();
             for _ in 0..random.random_range(1..4) {
@@ -86,16 +86,5 @@ fn change(bytes: &mut Vec<u8>, random: &mut StdRng) {
             bytes.splice(at..at, copy);
         }
         _ => bytes.truncate(at),
-    }
-}
-
-/// Prints what it is about if the round panics.
-struct Tell(String);
-
-impl Drop for Tell {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            eprintln!("{}", self.0);
-        }
     }
 }

@@ -7,10 +7,11 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread;
 
 use etcd_data::bolt_file::BoltFile;
+use testkit::cases::Told;
 use testkit::checkout::fuzz_names;
+use testkit::random::Random;
 use testkit::{Golden, fixtures};
 
 use crate::entry::exercise;
@@ -19,10 +20,10 @@ use crate::entry::exercise;
 fn survives(seeds: &[Vec<u8>], rounds: u64, exercise: impl Fn(Vec<u8>)) {
     let first = env::var("FUZZ_SEED").map_or(0x5eed, |seed| seed.parse().unwrap());
     for seed in first..first + testkit::cases(rounds) {
-        let _told = TellSeed(seed);
+        let _told = Told(format!("again with FUZZ_SEED={seed}"));
         let mut random = Random(seed);
-        let mut bytes = seeds[random.below(seeds.len())].clone();
-        for _ in 0..random.below(6) {
+        let mut bytes = seeds[random.place(seeds.len())].clone();
+        for _ in 0..random.place(6) {
             change(&mut bytes, &mut random);
         }
         exercise(bytes);
@@ -116,7 +117,7 @@ fn every_file_of_the_corpus_is_survived_as_it_is() {
     assert_eq!(fuzz_names("corpus"), targets, "each fuzz target has a corpus");
     for (target, calls) in TARGETS {
         for (file, bytes) in files(target) {
-            let _told = TellFile(&file);
+            let _told = Told(format!("it was {}", file.display()));
             calls.iter().for_each(|call| call(&bytes));
         }
     }
@@ -174,56 +175,23 @@ fn change(bytes: &mut Vec<u8>, random: &mut Random) {
     if bytes.is_empty() {
         return;
     }
-    let at = random.below(bytes.len());
-    let len = random.below(64).min(bytes.len() - at);
-    match random.below(10) {
-        0..4 => bytes[at] ^= 1 << random.below(8),
+    let at = random.place(bytes.len());
+    let len = random.place(64).min(bytes.len() - at);
+    match random.place(10) {
+        0..4 => bytes[at] ^= 1 << random.place(8),
         4 => {
-            let number = HURTFUL[random.below(HURTFUL.len())].to_le_bytes();
-            let len = [1, 2, 4, 8][random.below(4)].min(bytes.len() - at);
+            let number = HURTFUL[random.place(HURTFUL.len())].to_le_bytes();
+            let len = [1, 2, 4, 8][random.place(4)].min(bytes.len() - at);
             bytes[at..at + len].copy_from_slice(&number[..len]);
         }
-        5 => bytes[at..at + len].fill_with(|| random.below(256) as u8),
+        5 => bytes[at..at + len].fill_with(|| random.place(256) as u8),
         6 => drop(bytes.drain(at..at + len)),
         7 => {
             let copy = bytes[at..at + len].to_vec();
-            let to = random.below(bytes.len());
+            let to = random.place(bytes.len());
             bytes.splice(to..to, copy);
         }
-        8 => bytes.extend((0..len).map(|_| random.below(256) as u8)),
+        8 => bytes.extend((0..len).map(|_| random.place(256) as u8)),
         _ => bytes.truncate(at),
-    }
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) >> 11) as usize % limit
-    }
-}
-
-/// Prints the seed if the round panics.
-struct TellSeed(u64);
-
-impl Drop for TellSeed {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            eprintln!("again with FUZZ_SEED={}", self.0);
-        }
-    }
-}
-
-/// Prints the file of the corpus if it panics.
-struct TellFile<'a>(&'a Path);
-
-impl Drop for TellFile<'_> {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            eprintln!("it was {}", self.0.display());
-        }
     }
 }

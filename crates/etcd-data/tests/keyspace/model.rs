@@ -11,6 +11,7 @@ use etcd_data::bolt_file::write::{Builder, Options};
 use etcd_data::database::RevisionRange;
 use etcd_data::records::TailRecord;
 use etcd_data::{Database, KeyValue, LeaseId, RevKey, Revision, Tables};
+pub use testkit::random::Random;
 
 /// A key space, and the tables beside it.
 #[derive(Clone)]
@@ -199,24 +200,6 @@ pub fn database_of(entries: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>, tables
     }
     builder.finish().unwrap();
     Database::open(BoltFile::open(Arc::new(bytes)).unwrap()).unwrap()
-}
-
-/// Numbers that look random and are the same for the same seed.
-pub struct Random(u64);
-
-impl Random {
-    pub fn new(seed: u64) -> Self {
-        println!("seed {seed}");
-        Self(seed)
-    }
-
-    /// A number below `end`.
-    pub fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % end
-    }
 }
 
 impl Model {

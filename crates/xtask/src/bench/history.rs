@@ -64,25 +64,3 @@ impl<E: FnMut(Change<'_>)> Ledger<E> {
         (self.each)(Change { at, micros, key_value: KeyValue { key, ..KeyValue::default() } });
     }
 }
-
-/// splitmix64: small, fast, and the same everywhere.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mix(self.0)
-    }
-
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit.max(1)
-    }
-}
-
-/// A number that looks random, made of another.
-pub(crate) fn mix(number: u64) -> u64 {
-    let mut mixed = number;
-    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ mixed >> 31
-}

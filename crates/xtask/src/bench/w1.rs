@@ -5,8 +5,9 @@
 //! 1,024.
 
 use etcd_data::LeaseId;
+use testkit::random::Random;
 
-use super::history::{Change, Ledger, Random};
+use super::history::{Change, Ledger};
 
 /// The standard work, or one like it of another size.
 #[derive(Debug, Clone, Copy)]
@@ -91,6 +92,16 @@ const VALUE_BYTES: usize = 1024;
 
 /// A value of `len` bytes: shared text with thirteen runs of sixteen hexadecimal digits.
 pub(crate) fn fill(random: &mut Random, value: &mut Vec<u8>, len: usize) {
+    fill_with_runs(random, value, len, (13, 16));
+}
+
+/// The same with so many runs of so many digits.
+pub(crate) fn fill_with_runs(
+    random: &mut Random,
+    value: &mut Vec<u8>,
+    len: usize,
+    (runs, digits_each): (usize, usize),
+) {
     const TEXT: &[u8] = b"k8s\0\n\r\n\x02v1\x12\x07Service metadata name namespace uid resourceVersion creationTimestamp \
         labels app.kubernetes.io/name app.kubernetes.io/instance managedFields manager kube-controller-manager operation \
         Update apiVersion v1 fieldsType FieldsV1 status conditions type Ready status True reason KubeletReady message \
@@ -100,9 +111,9 @@ pub(crate) fn fill(random: &mut Random, value: &mut Vec<u8>, len: usize) {
     while value.len() < len {
         value.extend_from_slice(TEXT.get(..TEXT.len().min(len - value.len())).unwrap_or(TEXT));
     }
-    for run in value.chunks_exact_mut(len / 13) {
-        let mut digits = random.next();
-        for byte in run.iter_mut().skip(20).take(16) {
+    for run in value.chunks_exact_mut(len / runs) {
+        let mut digits = random.number();
+        for byte in run.iter_mut().skip(20).take(digits_each) {
             *byte = DIGITS.get((digits & 15) as usize).copied().unwrap_or(b'0');
             digits >>= 4;
         }

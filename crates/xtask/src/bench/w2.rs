@@ -15,8 +15,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use etcd_data::LeaseId;
+use testkit::random::{Random, mix};
 
-use super::history::{Change, Ledger, Random, mix};
+use super::history::{Change, Ledger};
 
 /// An hour of a cluster, or less.
 #[derive(Debug, Clone, Copy)]

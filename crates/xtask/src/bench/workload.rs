@@ -9,7 +9,9 @@ use bolt_file::write::{Builder, Options};
 use bolt_file::write_behind::WriteBehind;
 use etcd_data::tables::Lease;
 use etcd_data::{KeyValue, LeaseId, RevKey, Revision, Tables};
+use testkit::random::Random;
 
+use super::w1::{fill_with_runs, key};
 use crate::{Result, say};
 
 /// Writes a database of about `mib` MiB to the new file `path`. Says how many keys live in it, and which is the oldest.
@@ -85,7 +87,7 @@ impl Workload {
             encoded.clear();
             self.encode(&change, &mut value, &mut encoded);
             if !change.at.tombstone {
-                made.newest_key = key_name(change.key);
+                made.newest_key = key(change.key);
             }
             failed = bucket.push(&change.at.encode(), &encoded).err();
         });
@@ -138,7 +140,7 @@ impl Workload {
         });
         let first = |key: u64| survivors.get(key as usize).is_some_and(|at| at.main.0 == key as i64 + 2);
         let oldest = (0..self.keys).find(|&key| first(key) && touched.get(key as usize) == Some(&false));
-        key_name(oldest.unwrap_or_default())
+        key(oldest.unwrap_or_default())
     }
 
     /// Plays the whole history to `each`, and tells how many keys are alive in the end.
@@ -188,12 +190,12 @@ impl Workload {
     }
 
     fn encode(&self, change: &Change, value: &mut Vec<u8>, out: &mut Vec<u8>) {
-        let key = key_name(change.key);
+        let key = key(change.key);
         if change.at.tombstone {
             return KeyValue { key: &key, ..KeyValue::default() }.encode(out);
         }
         let mut random = Random(self.seed ^ change.key.wrapping_mul(0x9e37_79b9) ^ (change.at.main.0 as u64) << 20);
-        fill_value(&mut random, value);
+        fill_with_runs(&mut random, value, 1024, (12, 8));
         let put = KeyValue {
             key: &key,
             create_revision: change.generation.created,
@@ -237,50 +239,7 @@ struct Generation {
     version: i64,
 }
 
-/// splitmix64: small, fast, and the same everywhere.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit.max(1)
-    }
-}
-
 /// One lease for fifty keys' worth of names: few enough to share a page, many enough to matter.
 fn lease_of(key: u64) -> LeaseId {
     LeaseId(0x1000_0000 + (key / 50) as i64)
-}
-
-fn key_name(key: u64) -> Vec<u8> {
-    const KINDS: [&str; 5] = ["pods", "configmaps", "endpointslices", "events", "leases"];
-    let kind = KINDS.get((key % 5) as usize).unwrap_or(&"pods");
-    format!("/registry/{kind}/namespace-{:03}/object-{key:08}", key / 5 % 200).into_bytes()
-}
-
-/// 1 KiB of text that objects share, with twelve runs of eight random hexadecimal digits.
-fn fill_value(random: &mut Random, value: &mut Vec<u8>) {
-    const TEXT: &[u8] = b"k8s\0\n\r\n\x02v1\x12\x07Service metadata name namespace uid resourceVersion creationTimestamp \
-        labels app.kubernetes.io/name app.kubernetes.io/instance managedFields manager kube-controller-manager operation \
-        Update apiVersion v1 fieldsType FieldsV1 status conditions type Ready status True reason KubeletReady message \
-        kubelet is posting ready status lastHeartbeatTime lastTransitionTime observedGeneration ";
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    value.clear();
-    while value.len() < 1024 {
-        value.extend_from_slice(TEXT.get(..TEXT.len().min(1024 - value.len())).unwrap_or(TEXT));
-    }
-    for run in value.chunks_exact_mut(1024 / 12) {
-        let mut digits = random.next();
-        for byte in run.iter_mut().skip(20).take(8) {
-            *byte = DIGITS.get((digits & 15) as usize).copied().unwrap_or(b'0');
-            digits >>= 4;
-        }
-    }
 }

@@ -9,9 +9,10 @@ use bytes::Bytes;
 use etcd_rpc::proto::etcdserverpb::RequestOp;
 use etcd_rpc::proto::etcdserverpb::request_op::Request;
 use etcd_rpc::{DeleteRangeRequest, PutRequest, TxnRequest};
+use testkit::random::Random;
 use tokio::sync::mpsc;
 
-use super::super::history::{Change, Random};
+use super::super::history::Change;
 use super::super::w1::{self, W1};
 
 /// One transaction: what becomes of each of its keys.

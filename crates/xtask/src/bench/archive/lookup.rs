@@ -8,8 +8,8 @@ use archive::object::Wanted;
 use archive::{At, Closing, ObjectKind, ObjectWriter, WriteSettings, plan};
 use etcd_data::{KeyValue, LeaseId, RevKey, Revision, live};
 use store::Counts;
+use testkit::random::Random;
 
-use super::super::history::Random;
 use super::super::w1;
 use super::remote::Remote;
 use super::{ours, place};
