@@ -17,8 +17,8 @@ use jiff::Timestamp;
 use store::Key;
 
 use crate::follow::base::{Askable, Base, BasePlan};
-use crate::follow::beforehand::{Recognised, recognise};
 use crate::follow::live::Live;
+use crate::follow::recognise::{Recognised, recognise};
 use crate::follow::resume::{ForeignCluster, Resume};
 use crate::follow::session::anchors::{Answers, ask};
 use crate::follow::session::{SessionError, new_lineage};

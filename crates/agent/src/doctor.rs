@@ -2,7 +2,7 @@
 //!
 //! - [`finding`]: what a check ends with
 //! - `store`, `permission`: what may be done in a store
-//! - `archive`, `history`: what is there, and whether it is this cluster's; `elsewhere`: the same of the other destinations
+//! - `archive`, `history`: what is there, and whether it is this cluster's; `destinations`: the same of the other destinations
 //! - `members` looks at etcd; `cluster`, `member`, `rights`, `agreement` judge what was seen
 //! - `certificate`, `clock`, `disk`, `metrics_text`: what those have in common; [`remedy`]: what to do where etcd does not answer
 //!
@@ -14,8 +14,8 @@ mod archive;
 mod certificate;
 mod clock;
 mod cluster;
+mod destinations;
 mod disk;
-mod elsewhere;
 pub mod finding;
 mod history;
 mod member;
@@ -106,7 +106,7 @@ pub async fn examine(patient: Patient) -> Vec<Finding> {
 
     let mut findings = Area::Store.findings(trials);
     findings.extend(Area::Archive.findings(read.findings));
-    let elsewhere = others.iter().map(|place| elsewhere::examine(place, read.cluster.as_ref()));
+    let elsewhere = others.iter().map(|place| destinations::examine(place, read.cluster.as_ref()));
     findings.extend(join_all(elsewhere).await.into_iter().flatten());
     if let (Some(place), Some(etcd), Some(tip)) = (&place, &etcd, read.cluster.zip(read.tip)) {
         let compared = within(READING, history::examine(place, etcd, tip)).await;

@@ -1,7 +1,7 @@
 //! Following a cluster: every change is sealed within seconds and delivered to the archive, as long as the right to
 //! write is ours.
 //!
-//! - [`beforehand`]: what is found out before anything is made
+//! - [`mod@recognise`]: what is found out before anything is made
 //! - [`live`]: what is asked of a live cluster; [`etcd`]: one that is; [`choose`]: which member is followed
 //! - [`resume`]: whether the cluster has the history that the archive ends with
 //! - [`base`]: a full from etcd; later ones are merged from the archive, and [`merged`] has members asked about them;
@@ -9,22 +9,22 @@
 //! - [`line`], [`segment`]: whole revisions out of a watch, gathered until they are sealed
 //! - [`closing_facts`]: what a watch does not give
 //! - [`sealer`], [`spool`], [`deliver`]: on this machine's disk until the store has it, read back
-//! - [`session`]: from the right to write to its loss; [`meanwhile`]: what is captured while it is waited for
+//! - [`session`]: from the right to write to its loss; [`capture_on`]: what is captured while it is waited for
 //! - [`progress`]: what is told of all that; [`order`]: what can be asked for
 
 pub mod base;
-pub mod beforehand;
+mod capture_on;
 pub mod choose;
 pub mod closing_facts;
 pub mod deliver;
 pub mod etcd;
 pub mod line;
 pub mod live;
-mod meanwhile;
 pub mod mending;
 pub mod merged;
 pub mod order;
 pub mod progress;
+pub mod recognise;
 pub mod resume;
 pub mod sealer;
 pub mod segment;
@@ -41,8 +41,8 @@ use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 
+use crate::follow::capture_on::Learned;
 use crate::follow::live::{Live, Sight, Trouble};
-use crate::follow::meanwhile::Learned;
 use crate::follow::mending::Mending;
 use crate::follow::merged::Merged;
 use crate::follow::order::Order;

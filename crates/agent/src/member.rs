@@ -24,9 +24,9 @@ use tracing::Instrument;
 
 use crate::http::published::{Mode, Prepare};
 use crate::metrics::{Metrics, Restored};
+use crate::start::cluster::LOOK;
 use crate::start::decision::Decision;
 use crate::start::directory::Depth;
-use crate::start::others::LOOK;
 use crate::start::ready::{BroughtBack, Launch, Ready};
 use crate::start::{Setup, Start};
 use shared::{Known, Shared};

@@ -6,25 +6,25 @@
 //! place. A run that dies at any line is gone on with by looking and deciding again.
 //!
 //! - [`place`], [`policy`]: who is to start, and what may be done without asking; [`mod@recognise`]: whether the archive is its own
-//! - [`seen`]: what was seen; [`volume`], [`directory`], [`others`], [`archived`] look, [`vigil`] remembers since when
+//! - [`seen`]: what was seen; [`volume`], [`directory`], [`cluster`], [`archived`] look, [`vigil`] remembers since when
 //! - [`decision`], [`mod@decide`]: what is done; [`right`]: which of several who may
 //! - `join`, `rebuild`: doing it; [`ready`]: what comes of it
-//! - [`beside`]: the same look at a member that runs
+//! - [`running`]: the same look at a member that runs
 
 pub mod archived;
-pub mod beside;
+pub mod cluster;
 pub mod decide;
 pub mod decision;
 pub mod directory;
 pub mod error;
 mod join;
-pub mod others;
 pub mod place;
 pub mod policy;
 pub mod ready;
 mod rebuild;
 pub mod recognise;
 pub mod right;
+pub mod running;
 pub mod seen;
 #[cfg(test)]
 mod tests;
@@ -46,10 +46,10 @@ use tokio::time::{sleep, timeout};
 
 use crate::metrics::Metrics;
 use archived::{ArchivePlace, Look, Sight};
+use cluster::Met;
 use decision::{Decision, From, Reason, Restore};
 use directory::Depth;
 use error::StartError;
-use others::Met;
 use place::Place;
 use policy::Policy;
 use ready::{ClusterState, Launch, Ready, Rebuilt};
@@ -210,7 +210,7 @@ impl Start {
 
     async fn meet(&self, directory: &Directory) -> Met {
         let Setup { place, endpoints, access, .. } = &self.setup;
-        others::meet(place, endpoints, access, directory).await
+        cluster::meet(place, endpoints, access, directory).await
     }
 
     /// For how long quorum has been missed, where `quorum` says how it is if the others do not have one.

@@ -4,7 +4,7 @@
 //! whoever reads meanwhile finds one or the other, and a merge that dies has never been. What is made of encrypted
 //! objects is encrypted.
 
-mod together;
+mod put_together;
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -30,7 +30,7 @@ use crate::object::{Object, ObjectWriter, WriteSettings, Written};
 use crate::plan::{Part, Wanted, require_itself};
 use crate::point::At;
 use crate::publish::{Making, Writing, unwritten};
-use together::put_together;
+use put_together::put_together;
 
 /// An object that was made of others.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,7 +12,7 @@
 //! | [`args`] | the arguments that several commands have, and where else their values may come from |
 //! | [`recipient`], [`passphrase`], [`key_services`] | who can read what is encrypted |
 //! | [`key`], [`duration`], [`moment`] | what people type |
-//! | [`beforehand`], [`spool_place`] | what is looked at and chosen before something is begun |
+//! | [`prerequisites`], [`spool_place`] | what is looked at and chosen before something is begun |
 //! | [`reading`], [`building`], [`snapshot_for`], [`snapshot_place`] | what commands share |
 //! | [`output`] | where words go, and how what is shown is spelled |
 //! | [`failure`], [`exit`] | how a command ends |
@@ -22,7 +22,6 @@
 
 pub mod archive_point;
 pub mod args;
-pub mod beforehand;
 pub mod building;
 pub mod commands;
 pub mod duration;
@@ -35,6 +34,7 @@ pub mod opened;
 pub mod output;
 pub mod passphrase;
 pub mod point;
+pub mod prerequisites;
 pub mod reading;
 pub mod recipient;
 pub mod reference;

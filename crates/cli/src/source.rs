@@ -19,7 +19,7 @@ use etcd_data::{Error, Kind, Revision, Source};
 
 use crate::archive_point;
 use crate::args::archive::{ArchiveArgs, LayoutArg};
-use crate::args::heeded::{require_heeded, require_nothing_of_archives, what_is_heeded};
+use crate::args::store_flags::{require_heeded, require_nothing_of_archives, what_is_heeded};
 use crate::failure::Failure;
 use crate::failure::build::{read_hint, unopened};
 use crate::opened::Opened;

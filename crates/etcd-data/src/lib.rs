@@ -19,14 +19,13 @@
 //! - [`hash`], [`anchor`], [`compaction`], [`soundness`], [`facts`]: hashes, and a live member's, what a compaction keeps, what
 //!   is wrong, what there is
 //! - [`source`], [`data_dir`], [`container`], [`digest`]: opening what a path holds
-//! - [`restore`], [`undo`], [`aside`]: a new data directory, and back; one kept aside; [`initial_cluster`], [`member_id`]: whose
+//! - [`restore`], [`undo`], [`mod@set_aside`]: a new data directory, and back; one kept aside; [`initial_cluster`], [`member_id`]: whose
 //!   directory it is
 //! - [`export`], [`defrag`]: a new snapshot or database file
 
 #![forbid(unsafe_code)]
 
 pub mod anchor;
-pub mod aside;
 mod batch;
 pub mod compaction;
 pub mod container;
@@ -54,6 +53,7 @@ pub mod replay;
 pub mod request;
 pub mod restore;
 pub mod revision;
+pub mod set_aside;
 pub mod snap;
 pub mod soundness;
 pub mod source;

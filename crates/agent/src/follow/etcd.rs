@@ -15,8 +15,8 @@ use jiff::Timestamp;
 use tokio::time::{Instant, timeout};
 
 use crate::doctor::remedy::remedy;
-use crate::follow::beforehand::is_lasting;
 use crate::follow::live::{Auth, Change, Live, MemberAnswer, MemberSight, PutChange, Seen, Sight, Trouble, Watching};
+use crate::follow::recognise::is_lasting;
 
 /// A cluster that is found at some endpoints.
 pub struct Etcd {

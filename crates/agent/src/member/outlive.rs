@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use super::{Member, Prepared};
 use crate::http::TokenFile;
 use crate::neighbour::{Neighbour, NeighbourError, NoAnswer};
-use crate::start::beside::Beside;
+use crate::start::running::Beside;
 use crate::stop::Stop;
 
 /// How often the member is asked whether it has a leader.

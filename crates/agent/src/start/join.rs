@@ -7,7 +7,7 @@
 use std::time::Instant;
 
 use etcd_data::MemberId;
-use etcd_data::aside::set_aside;
+use etcd_data::set_aside::set_aside;
 use etcd_rpc::{ListedMember, Member, RpcError, Word};
 
 use super::decision::Join;

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use agent::metrics::Metrics;
 use agent::start::archived::ArchivePlace;
-use agent::start::beside::Beside;
 use agent::start::directory::Depth;
 use agent::start::place::Place;
 use agent::start::policy::Policy;
 use agent::start::ready::Ready;
+use agent::start::running::Beside;
 use agent::start::{Setup, Start, Step};
 use api::status::{Agent as About, Status};
 use archive::about::{ClusterNote, LineageNote};

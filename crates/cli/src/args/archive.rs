@@ -21,7 +21,7 @@ use store::credentials::gardener::{self, Provider};
 use store::credentials::k3s;
 use store::{Bag, Credentials, Encryption, Environment, Fault, Flavour, Settings};
 
-use crate::args::heeded::require_heeded;
+use crate::args::store_flags::require_heeded;
 use crate::duration::{parse_seconds, parse_some_bytes, period};
 use crate::failure::Failure;
 use crate::failure::archive::{fault_failure, key_failure};

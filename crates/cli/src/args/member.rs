@@ -27,9 +27,9 @@ use etcd_data::error::kind_of;
 use etcd_rpc::{Access, Endpoint};
 use tokio::sync::watch;
 
-use crate::beforehand::require_archive_of_one;
 use crate::duration::period;
 use crate::failure::Failure;
+use crate::prerequisites::require_archive_of_one;
 use crate::spool_place::SPOOLS;
 
 /// The member beside the agent.

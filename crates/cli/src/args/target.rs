@@ -7,7 +7,7 @@ use etcd_data::Kind;
 use store::{Encryption, Flavour, Settings};
 
 use crate::args::archive::{StoreArgs, flavour, sse};
-use crate::args::heeded::{require_heeded_by_dest, require_of_source};
+use crate::args::store_flags::{require_heeded_by_dest, require_of_source};
 use crate::duration::period;
 use crate::failure::Failure;
 use crate::source::{Location, parser};

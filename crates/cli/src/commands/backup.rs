@@ -12,7 +12,6 @@ use etcd_data::Kind;
 use crate::args::etcd::EtcdArgs;
 use crate::args::home::HomeArgs;
 use crate::args::settings_file::SettingsArgs;
-use crate::beforehand::require_answer;
 use crate::duration::wait;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -21,6 +20,7 @@ use crate::output::json::documented;
 use crate::output::progress::Reading;
 use crate::output::table::bytes;
 use crate::output::ui::{Format, FormatArgs, Ui};
+use crate::prerequisites::require_answer;
 use crate::runtime::{holder, runtime};
 use crate::source::{Location, parser};
 

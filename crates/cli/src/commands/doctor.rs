@@ -9,11 +9,11 @@ use agent::home::Site;
 use etcd_data::Kind;
 use etcd_rpc::Endpoint;
 
-use crate::args::also::AlsoArgs;
+use crate::args::destinations::AlsoArgs;
 use crate::args::etcd::AccessArgs;
-use crate::args::heeded::require_no_store;
 use crate::args::home::HomeArgs;
 use crate::args::settings_file::SettingsArgs;
+use crate::args::store_flags::require_no_store;
 use crate::duration::parse_bytes;
 use crate::exit::Exit;
 use crate::failure::Failure;

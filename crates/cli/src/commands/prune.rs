@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use store::{Fault, Key, StoreError};
 
 use crate::archive_point::{OpenArchive, layout_name, open_archive};
-use crate::args::heeded::require_all_lineages;
+use crate::args::store_flags::require_all_lineages;
 use crate::duration::{parse_bytes, span};
 use crate::exit::Exit;
 use crate::failure::Failure;

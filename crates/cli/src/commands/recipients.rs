@@ -7,7 +7,7 @@ use etcd_data::Kind;
 use jiff::Timestamp;
 
 use crate::archive_point::{OpenArchive, open_archive};
-use crate::args::heeded::require_all_lineages;
+use crate::args::store_flags::require_all_lineages;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::json::documented;

@@ -27,19 +27,19 @@ use etcd_data::error::kind_of;
 use etcd_rpc::{Access, Endpoint};
 use tokio::sync::{mpsc, watch};
 
-use crate::args::also::AlsoArgs;
 use crate::args::care::CareArgs;
+use crate::args::destinations::AlsoArgs;
 use crate::args::etcd::AccessArgs;
 use crate::args::home::HomeArgs;
 use crate::args::server::{GuardArgs, TlsArgs, address};
 use crate::args::settings_file::SettingsArgs;
-use crate::beforehand::{require_archive_of, require_nobody_on, require_nothing_wrong, require_own_archive};
 use crate::commands::agent::{FollowArgs, begin, listen, no_longer, routes};
 use crate::commands::launch::launcher;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::logs::LogArgs;
 use crate::output::ui::Ui;
+use crate::prerequisites::{require_archive_of, require_nobody_on, require_nothing_wrong, require_own_archive};
 use crate::runtime::{holder, runtime, stop_signal};
 use crate::source::{Location, parser};
 

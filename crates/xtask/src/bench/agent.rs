@@ -4,10 +4,10 @@
 //! The agent is the released program, in a process of its own; the etcd beside it does not fsync, so that a disk
 //! that is shared by both has less of a part in the figures. What is printed are the rows of `docs/performance.md`.
 
-mod beside;
 mod capture;
 mod deltas;
 mod etcd;
+mod etcdbrctl;
 mod follower;
 mod latency;
 mod load;

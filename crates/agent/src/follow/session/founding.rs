@@ -5,7 +5,7 @@
 //! had, follows on nothing and is thrown away.
 
 use super::*;
-use crate::follow::meanwhile::another_writes;
+use crate::follow::capture_on::another_writes;
 
 /// A lineage that has no full yet.
 pub(super) struct Founding {

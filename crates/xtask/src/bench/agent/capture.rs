@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use super::super::archive::{bytes_of, scratch};
 use super::super::w1::W1;
-use super::beside::{Etcdbrctl, Theirs};
 use super::etcd::Followed;
+use super::etcdbrctl::{Etcdbrctl, Theirs};
 use super::follower::Follower;
 use super::load::Replay;
 use super::{Bench, Length, deltas, peer, tell_table};

@@ -4,8 +4,8 @@ use archive::fence::Tick;
 use etcd_rpc::Member;
 
 use super::archived::Look;
+use super::cluster::{self, Own};
 use super::decision::Decision;
-use super::others::{self, Own};
 use super::right::Outcome;
 use super::seen::{Directory, Others};
 use super::vigil::Quorum;
@@ -75,11 +75,11 @@ impl Start {
     async fn ask_own(&mut self) -> Option<Own> {
         let Setup { place, own, access, .. } = &self.setup;
         let open = || own.iter().map(|endpoint| Member::new(endpoint.clone(), access)).collect();
-        others::ask_own(place, self.doors.get_or_insert_with(open)).await
+        cluster::ask_own(place, self.doors.get_or_insert_with(open)).await
     }
 
     /// Whether its peers could find it.
     async fn is_there(&self) -> bool {
-        others::opens(&self.setup.place, &self.setup.place.name).await
+        cluster::opens(&self.setup.place, &self.setup.place.name).await
     }
 }

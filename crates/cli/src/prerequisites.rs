@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::follow::beforehand::{Answers, ask, recognise};
 use agent::follow::live::Live;
+use agent::follow::recognise::{Answers, ask, recognise};
 use agent::follow::resume::{ForeignCluster, ResumeError};
 use agent::follow::session::SessionError;
 use agent::home::Home;

@@ -14,8 +14,8 @@ use store::Environment;
 
 use crate::archive_point::url;
 use crate::args::archive::StoreArgs;
-use crate::args::heeded::what_is_heeded;
 use crate::args::settings_file::{Given, SettingsArgs};
+use crate::args::store_flags::what_is_heeded;
 use crate::duration::{period, span};
 use crate::failure::Failure;
 use crate::failure::archive::fault_failure;
