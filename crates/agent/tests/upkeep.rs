@@ -21,7 +21,7 @@ use agent::upkeep::{Schedule, Upkeep, UpkeepStatus, Work};
 use api::status::{Agent, Cluster, Status};
 use archive::Anchor;
 use archive::fence::{Candidate, Instance, Terms};
-use archive::merge_plan::MergePolicy;
+use archive::merge::plan::MergePolicy;
 use archive::proof::{Evidence, Level};
 use etcd_data::Revision;
 use jiff::{SignedDuration, Timestamp};

@@ -6,8 +6,9 @@
 //! nothing is ever taken for missing because it could not be asked.
 //!
 //! What objects say of their writers is compared with `writer.json`, where that decides what counts of them: see
-//! [`crate::plan`].
+//! [`crate::plan`]. `culprit` tells which object is to blame when what was opened cannot be read.
 
+pub(crate) mod culprit;
 mod opening;
 
 use std::collections::{BTreeMap, BTreeSet};

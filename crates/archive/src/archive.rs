@@ -13,15 +13,15 @@ use tokio::sync::OnceCell;
 use crate::about::{ClusterNote, FullNote, LineageNote};
 use crate::budget::Budget;
 use crate::catalogue::{Catalogue, PickError, Survey};
+use crate::encryption::in_the_open::Closed;
 use crate::entry::Layout;
 use crate::error::{Error, ObjectError, is_its_own};
 use crate::fence::Claim;
+use crate::headers::remembered::Remembered;
 use crate::identity::{Cluster, LineageId};
-use crate::in_the_open::Closed;
 use crate::layout::{self, PeerArchive};
 use crate::name::Name;
 use crate::plan::{Parent, Told};
-use crate::remembered::Remembered;
 use crate::sealing::Keys;
 
 /// Which of the archives at a place is meant.

@@ -44,7 +44,7 @@ use crate::identity::{Epoch, LineageId};
 use crate::name::FullForm;
 use crate::object::{FOOTER_BYTES, digest_at_end, read_header};
 use crate::plan::{Hole, Known, Points, Told, require_itself};
-use crate::proven::Recorded;
+use crate::proof::proven::Recorded;
 use crate::read_at::{ReadAt, ReadFailed};
 
 pub use deep::Anchors;

@@ -4,8 +4,13 @@
 //! only if nothing has their names. What has appeared is read back and compared; of an archive of ours that is recorded
 //! as its proof there, and before that the last epoch that was handed out here. An object that fails is told and the others go on, except for what would be of no use without it.
 //! A copy that died is taken up by copying again: what is there is left as it is.
+//!
+//! - [`plan`]: what is sent, and in which order
+//! - [`sending`]: one object on its way
 
 mod last_writer;
+pub mod plan;
+pub mod sending;
 mod way;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +22,8 @@ use store::{Info, Key, Listing, Store};
 
 use crate::about::ClusterNote;
 use crate::archive::{Archive, Which};
-use crate::copy_plan::{CopyItem, CopyPlan, Fate, Selection};
+use crate::copy::plan::{CopyItem, CopyPlan, Fate, Selection};
+use crate::copy::sending::{Arrived, SendError};
 use crate::entry::Layout;
 use crate::error::Error;
 use crate::fence::FenceError;
@@ -28,7 +34,6 @@ use crate::name::Name;
 use crate::proof::{Evidence, Item, Level, ObjectDigest};
 use crate::retention::{Ground, Policy, RetentionPlan};
 use crate::sealing::NoKeys;
-use crate::sending::{Arrived, SendError};
 use way::Way;
 
 /// Where an archive is copied to.

@@ -34,6 +34,7 @@
 mod age_key;
 mod archive_key;
 mod error;
+pub(crate) mod in_the_open;
 mod keyring;
 mod kms;
 mod local_key;
@@ -46,6 +47,7 @@ mod service;
 mod sigv4;
 #[cfg(test)]
 mod tests;
+pub mod unlock;
 mod vault;
 
 pub use age_key::{AskPassphrase, MAX_WORK_FACTOR, Passphrase, WORK_FACTOR};

@@ -3,6 +3,12 @@
 //! Who wrote under a higher epoch takes away what others wrote, so one object with an epoch that nobody ever had would take
 //! away all that came after it. `writer.json` tells which epochs were handed out: what claims a later one reigns over nobody
 //! and is left alone. Where that does not tell, nothing is of no use for good because of epochs.
+//!
+//! - [`remembered`]: what of that was asked before
+//! - `made`: when what is listed was made
+
+pub(crate) mod made;
+pub mod remembered;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -21,6 +21,7 @@ use store::Key;
 use crate::about::ClusterNote;
 use crate::archive::{Archive, Which};
 use crate::copy::CopyTarget;
+use crate::copy::sending::hashed;
 use crate::encryption::{Keyring, Lockboxes, Recipient, WritingKey};
 use crate::entry::{Entry, Layout};
 use crate::error::{Error, is_its_own};
@@ -33,7 +34,6 @@ use crate::object::{FOOTER_BYTES, digest_at_end};
 use crate::proof::{Evidence, Item, Level, ObjectDigest};
 use crate::publish::Writing;
 use crate::sealing::NoKeys;
-use crate::sending::hashed;
 
 use line::Line;
 

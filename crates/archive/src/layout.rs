@@ -7,7 +7,7 @@
 //! - [`etcdbrctl`]: fulls and deltas of Gardener's etcd-backup-restore
 //! - [`k3s`]: snapshots of K3s and RKE2
 //! - [`openshift`]: what OpenShift's backup jobs and scripts leave
-//! - [`unknown`]: what a point of such an archive cannot tell
+//! - `peer_object`: one of their objects, opened; [`unknown`]: what a point of such an archive cannot tell
 //! - [`wrap`]: a snapshot file in the containers that they use
 //! - [`plain`], [`deliver`]: a full for one of them: what it is called and what goes with it, and writing it there
 
@@ -15,6 +15,7 @@ pub mod deliver;
 pub mod etcdbrctl;
 pub mod k3s;
 pub mod openshift;
+pub(crate) mod peer_object;
 pub mod plain;
 pub mod unknown;
 pub mod wrap;

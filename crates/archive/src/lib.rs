@@ -8,31 +8,28 @@
 //!
 //! - [`identity`], [`name`]: whose objects these are, and what they are called
 //! - [`header`], [`closing`]: what every object tells of itself
-//! - [`encryption`]: who can read it, and how it stays theirs; `in_the_open`: what is not encrypted though all is to be
+//! - [`encryption`]: who can read it, and how it stays theirs; [`encryption::unlock`]: the keys of objects, opened as they are
+//!   named; `encryption::in_the_open`: what is not encrypted though all is to be
 //! - [`object`], [`sealing`]: writing objects and reading them; `chunk`, `key_index`, `fields`: what is in them
 //! - [`read_at`]: bytes of an object, from wherever it is
 //! - [`entry`]: an object as the catalogue knows it, ours or another system's
 //! - [`founding`]: writing what is told of a cluster and of a lineage, once
 //! - [`fence`]: who may write, and which writer's objects count
 //! - [`catalogue`]: what an archive has; [`plan`]: what a restore reads of it; [`point`]: which state is meant
-//! - [`layout`]: archives that other systems keep
+//! - [`layout`]: archives that other systems keep, their objects, and whether their changes follow on each other
 //! - [`archive`], [`about`]: an archive that is open, and what is told of it; [`budget`]: what work on it may take
-//! - [`headers`], [`remembered`], `made`: what many objects say of themselves, what of that was read already, and when what is
-//!   listed was made
-//! - [`fetch`], [`agree`], `culprit`, [`opened`]: bytes from a store, a plan that its objects agree with, what to do without, and
-//!   a point read as a database
-//! - `peer_object`, `continuation`: an object of another system, and whether its changes follow on those before
+//! - [`headers`]: what many objects say of themselves, what of that was read already, and when what is listed was made
+//! - [`fetch`], [`agree`], [`opened`]: bytes from a store, a plan that its objects agree with and what to do without, and a point
+//!   read as a database
 //! - [`rebuild`]: building something of a point, around what turns out to be of no use
-//! - [`unlock`]: the keys of objects, opened as they are named
-//! - [`merge_plan`]: what is due to be put together
 //! - [`retention`]: what can be deleted
-//! - [`publish`], [`merge`]: writing objects, and making one of several
+//! - [`publish`], [`merge`]: writing objects; which are due to be put together, and making one of several
 //! - [`tip`]: where it ends, for whoever continues it
-//! - [`copy_plan`], [`sending`], [`copy`]: an archive at another place, as it is
+//! - [`copy`]: an archive at another place, as it is: what is sent, and each object on its way
 //! - [`import`]: another system's archive, brought into one of ours
 //! - [`prune`]: deleting what retention lets go
-//! - [`proof`], [`proven`], `superseded`: how far objects and points have been shown to be right, what is recorded of that, and
-//!   what of it nobody needs any more
+//! - [`proof`], [`proof::proven`], `proof::superseded`: how far objects and points have been shown to be right, what is recorded
+//!   of that, and what of it nobody needs any more
 //! - [`needs`]: what an open point needs, how far that is proven, and recording what was shown of it
 //! - [`check`]: everything that is wrong with an archive, and what is shown to be right
 //! - [`error`]: what can go wrong
@@ -47,10 +44,7 @@ pub mod catalogue;
 pub mod check;
 mod chunk;
 pub mod closing;
-mod continuation;
 pub mod copy;
-pub mod copy_plan;
-mod culprit;
 pub mod encryption;
 pub mod entry;
 pub mod error;
@@ -64,34 +58,25 @@ pub mod headers;
 mod hostile;
 pub mod identity;
 pub mod import;
-mod in_the_open;
 mod key_index;
 pub mod layout;
-mod made;
 pub mod merge;
-pub mod merge_plan;
 pub mod name;
 pub mod needs;
 pub mod object;
 pub mod opened;
-mod peer_object;
 pub mod plan;
 pub mod point;
 pub mod proof;
-pub mod proven;
 pub mod prune;
 pub mod publish;
 pub mod read_at;
 pub mod rebuild;
-pub mod remembered;
 pub mod retention;
 pub mod sealing;
-pub mod sending;
 #[cfg(test)]
 mod sketch;
-mod superseded;
 pub mod tip;
-pub mod unlock;
 
 pub use budget::Budget;
 pub use catalogue::{Catalogue, History};
@@ -100,7 +85,7 @@ pub use entry::{Entry, Form, Layout};
 pub use error::Error;
 pub use header::{Header, Kind as ObjectKind};
 pub use identity::{Cluster, Epoch, LineageId};
-pub use merge_plan::{MergePlan, MergePolicy};
+pub use merge::plan::{MergePlan, MergePolicy};
 pub use object::{Object, ObjectWriter, WriteSettings};
 pub use plan::{PlanError, Points, RestorePlan};
 pub use point::At;

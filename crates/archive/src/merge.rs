@@ -3,7 +3,10 @@
 //! What is made appears in one step, under a name that says what is in it, and nothing that it is made of is touched:
 //! whoever reads meanwhile finds one or the other, and a merge that dies has never been. What is made of encrypted
 //! objects is encrypted.
+//!
+//! - [`plan`]: what is due to be merged
 
+pub mod plan;
 mod put_together;
 
 use std::collections::BTreeSet;
@@ -24,7 +27,7 @@ use crate::entry::Entry;
 use crate::error::{Error, ObjectError, is_its_own, reason};
 use crate::header::{FORMAT, Header, Kind, PROGRAM};
 use crate::identity::Cluster;
-use crate::merge_plan::{Merge, MergePlan, MergePolicy, NewFull};
+use crate::merge::plan::{Merge, MergePlan, MergePolicy, NewFull};
 use crate::name::{FullForm, FullName, Name};
 use crate::object::{Object, ObjectWriter, WriteSettings, Written};
 use crate::plan::{Part, Wanted, require_itself};

@@ -35,6 +35,8 @@
 //!
 //! A proof keeps mistakes and decay from going unnoticed. It is no defence against somebody who may write to the store.
 
+pub mod proven;
+pub(crate) mod superseded;
 #[cfg(test)]
 mod tests;
 

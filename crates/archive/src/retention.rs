@@ -21,7 +21,7 @@ use store::{Key, Retention};
 
 use crate::catalogue::{Catalogue, History};
 use crate::entry::Entry;
-use crate::merge_plan;
+use crate::merge;
 use crate::plan::Known;
 
 use keeps::Keeps;
@@ -247,7 +247,7 @@ impl Verdict {
 fn merged(history: &History, policy: &Policy, ground: &Ground, now: Timestamp) -> BTreeMap<Key, Key> {
     let stays =
         |whole: &Entry| ground.proven.contains(&whole.key) && whole.modified <= before(now, policy.merged_grace);
-    let merged = merge_plan::merged(history, &ground.known, stays);
+    let merged = merge::plan::merged(history, &ground.known, stays);
     merged.into_iter().map(|merged| (merged.entry.key, merged.into)).collect()
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use archive::check::{CheckPlan, Checking, Choice, Finding, Report};
 use archive::import::{Brought, Importing, Locking};
 use archive::proof::Level;
-use archive::proven::Recorded;
+use archive::proof::proven::Recorded;
 use archive::publish::Writing;
 use jiff::Timestamp;
 use store::{Memory, Store};

@@ -13,7 +13,7 @@ use archive::closing::Closing;
 use archive::encryption::{KeyError, KeyId, Lockbox};
 use archive::error::{ObjectError, in_one_line};
 use archive::header::{FORMAT, Link, PROGRAM};
-use archive::merge_plan::MergePolicy;
+use archive::merge::plan::MergePolicy;
 use archive::name::{DeltaName, FullForm, FullName, Name};
 use archive::object::WriteSettings;
 use archive::plan::{Remark, Wanted};

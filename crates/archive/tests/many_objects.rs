@@ -11,14 +11,14 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use archive::copy_plan::Selection;
-use archive::merge_plan::Merge;
+use archive::copy::plan::Selection;
+use archive::headers::remembered::Remembered;
+use archive::merge::plan::Merge;
 use archive::name::{DeltaName, Name};
 use archive::object::FOOTER_BYTES;
 use archive::plan::{Known, Part as Taken, Points};
 use archive::proof::{Item, Level};
 use archive::prune::Gone;
-use archive::remembered::Remembered;
 use archive::retention::{Rule, Verdict};
 use archive::{Entry, Policy};
 use async_trait::async_trait;

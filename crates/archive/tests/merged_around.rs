@@ -8,7 +8,7 @@ mod world;
 use std::sync::Arc;
 
 use archive::Error;
-use archive::merge_plan::MergePolicy;
+use archive::merge::plan::MergePolicy;
 use archive::name::{DeltaName, Name};
 use archive::point::At;
 use archive::publish::Writing;

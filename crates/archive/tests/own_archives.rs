@@ -11,7 +11,7 @@ use archive::LineageId;
 use archive::about::LineageNote;
 use archive::closing::Moment;
 use archive::header::{FORMAT, PROGRAM};
-use archive::merge_plan::{MergePlan, MergePolicy};
+use archive::merge::plan::{MergePlan, MergePolicy};
 use archive::name::Name;
 use archive::plan::{Known, Remark, Wanted};
 use archive::point::At;

@@ -15,7 +15,7 @@ use archive::archive::{Archive, Which};
 use archive::closing::{Anchor, Compaction};
 use archive::encryption::{ArchiveKey, KeyId, WritingKey};
 use archive::merge::Made;
-use archive::merge_plan::NewFull;
+use archive::merge::plan::NewFull;
 use archive::name::{FullForm, FullName, Name};
 use archive::plan::{Known, Target, Wanted};
 use archive::point::At;

@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use archive::Policy;
 use archive::archive::{Archive, Which};
-use archive::copy_plan::Selection;
-use archive::merge_plan::{MergePlan, MergePolicy};
+use archive::copy::plan::Selection;
+use archive::headers::remembered::Remembered;
+use archive::merge::plan::{MergePlan, MergePolicy};
 use archive::plan::{Known, Points};
 use archive::point::At;
 use archive::prune::{Gone, PrunePlan};
-use archive::remembered::Remembered;
 use archive::retention::{Block, Deltas, Generations, Rule, Verdict};
 use archive::sealing::NoKeys;
 use etcd_data::Revision;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archive::copy::Outcome;
-use archive::copy_plan::Selection;
+use archive::copy::plan::Selection;
 use archive::fence::{Acquire, Candidate, Fence, Gate, Instance, Terms};
 use archive::point::At;
 use archive::prune::Gone;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use archive::agree::Agreed;
 use archive::archive::{Archive, Which};
-use archive::copy_plan::Selection;
+use archive::copy::plan::Selection;
 use archive::layout::etcdbrctl::EXCLUDE;
 use archive::plan::{Remark, Wanted};
 use archive::point::At;

@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex};
 
 use archive::archive::{Archive, Which};
 use archive::check::{CheckPlan, Checking, Choice};
-use archive::copy_plan::Selection;
+use archive::copy::plan::Selection;
 use archive::encryption::{Lock, Lockbox};
-use archive::merge_plan::Merge;
+use archive::merge::plan::Merge;
 use archive::name::{DeltaName, Name};
 use archive::plan::Part as Taken;
 use archive::proof::{Evidence, Item, Level, ObjectDigest, Refutation};

@@ -15,7 +15,7 @@ use archive::check::{Anchors, CheckPlan, Checking, Choice, Finding, Report};
 use archive::closing::Anchor;
 use archive::encryption::{ArchiveKey, KeyId, Keyring, LocalKey, Lockboxes, Recipient};
 use archive::header::Link;
-use archive::merge_plan::Merge;
+use archive::merge::plan::Merge;
 use archive::name::{DeltaName, FullForm, FullName, Name};
 use archive::plan::Part;
 use archive::proof::Level;

@@ -9,7 +9,7 @@ use archive::Layout;
 use archive::archive::{Archive, Which};
 use archive::check::{CheckPlan, Checking, Choice, Finding, Report};
 use archive::proof::Level;
-use archive::proven::Recorded;
+use archive::proof::proven::Recorded;
 use archive::sealing::NoKeys;
 use jiff::Timestamp;
 use store::Folder;

@@ -16,7 +16,7 @@ use archive::archive::Archive;
 use archive::check::{CheckPlan, Checking, Choice};
 use archive::header::{FORMAT, Link, PROGRAM};
 use archive::identity::ClusterUid;
-use archive::merge_plan::Merge;
+use archive::merge::plan::Merge;
 use archive::name::{DeltaName, FullForm, FullName, Name};
 use archive::plan::Part;
 use archive::publish::Writing;

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use agent::follow::Rhythm;
 use agent::upkeep::Schedule;
-use archive::merge_plan::MergePolicy;
+use archive::merge::plan::MergePolicy;
 use archive::retention::Policy;
 use jiff::SignedDuration;
 use rand::rngs::StdRng;

@@ -8,7 +8,7 @@ use archive::fence::Claim;
 use archive::identity::Cluster;
 use archive::plan::{Known, Points};
 use archive::proof::Level;
-use archive::proven::ProvenPoint;
+use archive::proof::proven::ProvenPoint;
 use archive::sealing::NoKeys;
 use archive::tip::Tip;
 use archive::{Error, Layout};

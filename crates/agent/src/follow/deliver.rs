@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use archive::copy::sending::{Parcel, SendError};
 use archive::error::in_one_line;
 use archive::identity::Epoch;
-use archive::sending::{Parcel, SendError};
 use archive::{Error, Header};
 use etcd_data::Kind;
 use store::Key;

@@ -3,7 +3,7 @@
 use api::status::{Severity, Verdict};
 use archive::fence::{Acquire, Candidate, Fence, Gate, Instance, Terms};
 use archive::identity::Epoch;
-use archive::proven::ProvenPoint;
+use archive::proof::proven::ProvenPoint;
 use etcd_data::database::RevisionRange;
 use etcd_data::holes::Holes;
 

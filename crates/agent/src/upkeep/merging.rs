@@ -1,7 +1,7 @@
 //! Small deltas put together to larger ones, and long chains to fulls.
 
 use archive::archive::Archive;
-use archive::merge_plan::MergePolicy;
+use archive::merge::plan::MergePolicy;
 use archive::name::Name;
 use archive::plan::{Known, PlanError, RestorePlan, Wanted};
 use archive::proof::{Evidence, Level};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use archive::merge_plan::MergePolicy;
+use archive::merge::plan::MergePolicy;
 use archive::retention::{Generations, Policy, Rule};
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;

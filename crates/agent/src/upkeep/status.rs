@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use archive::proof::Level;
-use archive::proven::ProvenPoint;
+use archive::proof::proven::ProvenPoint;
 use jiff::Timestamp;
 use store::Key;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use archive::Policy;
 use archive::check::{CheckPlan, Checking, Choice};
-use archive::merge_plan::MergePolicy;
+use archive::merge::plan::MergePolicy;
 use archive::name::Name;
 use etcd_data::Revision;
 use jiff::{SignedDuration, Timestamp};

@@ -12,10 +12,10 @@ use super::report::{Looked, ObjectReport, Report};
 use crate::agree::Opened;
 use crate::archive::Archive;
 use crate::catalogue::History;
-use crate::continuation::{Continuation, chain};
 use crate::entry::Entry;
 use crate::error::{Error, ObjectError, is_its_own};
-use crate::peer_object::{Snapshot, events_of};
+use crate::layout::etcdbrctl::continuation::{Continuation, chain};
+use crate::layout::peer_object::{Snapshot, events_of};
 
 /// Checks the deltas that were looked at and are right by themselves, as far as they were `kept` without fetching them
 /// again. What was found is told of the delta that it is about.

@@ -11,8 +11,8 @@ use crate::archive::Archive;
 use crate::error::Error;
 use crate::identity::LineageId;
 use crate::name::Name;
+use crate::proof::proven::Recorded;
 use crate::proof::{Evidence, Item, Level, Need, Refutation};
-use crate::proven::Recorded;
 
 impl Archive {
     /// Records what was shown of objects by themselves, and by rebuilding. Gives how many objects something was recorded

@@ -12,11 +12,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::Outcome;
-use crate::copy_plan::{CopyItem, Fate, Role};
+use crate::copy::plan::{CopyItem, Fate, Role};
+use crate::copy::sending::{Arrived, Loaded, PIECES, PIECES_OF_ONE, SendError, hashed};
 use crate::encryption::MAX_LOCKBOX_BYTES;
 use crate::entry::Layout;
 use crate::layout::etcdbrctl::EXCLUDE;
-use crate::sending::{Arrived, Loaded, PIECES, PIECES_OF_ONE, SendError, hashed};
 
 /// Pieces that are in memory on their way to the target, all objects together.
 const PIECES_AT_ONCE: u64 = 16;

@@ -17,9 +17,9 @@ use store::{Fault, Key, Put, Store, StoreError};
 use tempfile::NamedTempFile;
 use tokio::runtime::Handle;
 
+use crate::copy::sending::{Hashed, PIECES, hashed};
 use crate::layout::plain::PlainFull;
 use crate::layout::wrap::wrap;
-use crate::sending::{Hashed, PIECES, hashed};
 
 /// What is written, as files of this machine.
 #[derive(Debug, Clone, Copy)]

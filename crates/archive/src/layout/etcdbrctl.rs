@@ -14,6 +14,7 @@
 //! next full, overlaps are taken once, holes are named. What such an archive cannot tell is in [`super::unknown`].
 
 mod block;
+pub(crate) mod continuation;
 mod event;
 mod events;
 mod facts;

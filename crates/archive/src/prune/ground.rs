@@ -24,6 +24,7 @@ use store::{Fault, Key, StoreError};
 
 use super::lockboxes::Lost;
 use crate::archive::Archive;
+use crate::copy::sending::{Hashed, hashed};
 use crate::entry::{Entry, Form};
 use crate::error::{Error, ObjectError, is_its_own, kind_of, reason};
 use crate::headers::Heard;
@@ -31,10 +32,9 @@ use crate::identity::LineageId;
 use crate::name::FullForm;
 use crate::plan::{Known, Wanted};
 use crate::point::At;
+use crate::proof::proven::Presumed;
 use crate::proof::{Level, ObjectDigest, Refutation};
-use crate::proven::Presumed;
 use crate::retention::{Ground, Policy, RetentionPlan, Verdict};
-use crate::sending::{Hashed, hashed};
 
 /// For how long what was read whole counts as it was. A time that is still to come is that of a clock that goes wrong, and
 /// counts for nothing.

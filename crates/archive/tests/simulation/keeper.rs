@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use archive::archive::Archive;
-use archive::merge_plan::{Merge, NewFull};
+use archive::merge::plan::{Merge, NewFull};
 use archive::name::{Name, ProofName};
 use archive::proof::{Evidence, Item, ObjectDigest, Proof};
 use archive::prune::{Gone, PrunePlan};

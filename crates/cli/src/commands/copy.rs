@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use archive::archive::Archive;
+use archive::copy::plan::{CopyPlan, Fate, Selection};
+use archive::copy::sending::SendError;
 use archive::copy::{CopyTarget, Copying, Outcome};
-use archive::copy_plan::{CopyPlan, Fate, Selection};
 use archive::error::in_one_line;
 use archive::fence::FenceError;
 use archive::import::{Brought, Imported, Locking};
 use archive::publish::Writing;
-use archive::sending::SendError;
 use archive::{At, Error, Layout, LineageId};
 use etcd_data::Kind;
 use jiff::Timestamp;

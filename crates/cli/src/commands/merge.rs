@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use archive::import::Locking;
 use archive::merge::Made;
-use archive::merge_plan::{Merge, MergePolicy, NewFull};
+use archive::merge::plan::{Merge, MergePolicy, NewFull};
 use archive::plan::Wanted;
 use archive::publish::Writing;
 use archive::{At, Error};

@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use archive::catalogue::Survey;
-use archive::merge_plan::{MergePlan, MergePolicy};
+use archive::merge::plan::{MergePlan, MergePolicy};
 use archive::plan::{Known, Points, RestorePlan, Wanted};
 use archive::retention::{Ground, Policy, RetentionPlan, Rule};
 use jiff::{SignedDuration, Timestamp};

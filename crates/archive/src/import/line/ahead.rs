@@ -6,9 +6,9 @@ use std::slice;
 use etcd_data::Revision;
 
 use super::{Current, Line};
-use crate::continuation::{Continuation, chain};
 use crate::entry::Entry;
 use crate::error::Error;
+use crate::layout::etcdbrctl::continuation::{Continuation, chain};
 use crate::plan::Part;
 
 /// The deltas that were looked at, and what came of it.

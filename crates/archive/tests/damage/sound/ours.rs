@@ -12,7 +12,7 @@ use archive::encryption::{KeyId, Keyring, LocalKey, Lockboxes, Recipient, Writin
 use archive::fence::{Claim, Instance};
 use archive::header::{FORMAT, Link, PROGRAM};
 use archive::layout::wrap::wrap;
-use archive::merge_plan::Merge;
+use archive::merge::plan::Merge;
 use archive::name::{DeltaName, FullForm, FullName, Name, ProofName};
 use archive::object::WriteSettings;
 use archive::plan::Part;

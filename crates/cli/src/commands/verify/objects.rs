@@ -7,7 +7,7 @@ use archive::archive::Archive;
 use archive::check::{Anchors, CheckPlan, Checking, Choice, ObjectReport, Report, Sample, Share};
 use archive::error::deepest;
 use archive::proof::Level;
-use archive::proven::Recorded;
+use archive::proof::proven::Recorded;
 use archive::{At, Error};
 use etcd_data::Kind;
 use jiff::Timestamp;

@@ -11,7 +11,7 @@ use archive::catalogue::History;
 use archive::closing::Moment;
 use archive::header::{FORMAT, Link, PROGRAM};
 use archive::identity::ClusterUid;
-use archive::merge_plan::Merge;
+use archive::merge::plan::Merge;
 use archive::name::{DeltaName, FullForm, FullName, Name};
 use archive::plan::Part;
 use archive::publish::Writing;

@@ -10,8 +10,8 @@ use store::Key;
 
 use crate::archive::Archive;
 use crate::error::Error;
+use crate::proof::proven::Recorded;
 use crate::proof::{Item, ObjectDigest, Proof};
-use crate::proven::Recorded;
 
 impl Archive {
     /// What is recorded, and the proofs that can be done without, each proof read once. One that cannot be read is not among

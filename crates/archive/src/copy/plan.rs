@@ -13,12 +13,12 @@ use jiff::Timestamp;
 use store::{Info, Key};
 
 use crate::catalogue::{Aside, Catalogue, History};
+use crate::copy::sending::Parcel;
 use crate::entry::{Entry, Form};
 use crate::identity::LineageId;
 use crate::layout::Beside;
 use crate::name::{FullForm, Name};
 use crate::plan::Known;
-use crate::sending::Parcel;
 
 /// What a copy sends.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

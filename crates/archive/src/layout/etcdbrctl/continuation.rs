@@ -9,7 +9,7 @@ use etcd_data::database::RevisionRange;
 use etcd_data::soundness::{Misfit, first_misfit};
 use etcd_data::{Database, Kind, Revision};
 
-use crate::culprit::elsewhere;
+use crate::agree::culprit::elsewhere;
 use crate::entry::Entry;
 use crate::error::{Error, ObjectError, is_its_own};
 use crate::layout::etcdbrctl::Events;

@@ -12,7 +12,7 @@ use store::Key;
 use crate::agree::{Agreed, Opened};
 use crate::entry::Entry;
 use crate::error::{deepest, is_its_own};
-use crate::merge_plan::Merge;
+use crate::merge::plan::Merge;
 use crate::plan::RestorePlan;
 
 impl RestorePlan {
