@@ -9,6 +9,8 @@
 //! | the answer is lost | what was asked |
 //! | a request stalls | what was asked, late, unless nobody waits any longer |
 //! | a listing lags | shows what was deleted a moment ago, and not yet what was written |
+//! | a listing repeats | shows something twice, on one page or at the end of one and the beginning of the next |
+//! | a listing is out of order | shows a page in any order |
 //! | a deletion is carried out twice | what was asked |
 //! | an upload is forgotten | discards what was written of it |
 //! | a write is torn | keeps the beginning of an object, or of a part; who wrote it is told that it failed |
@@ -35,6 +37,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
 use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use store::{Abilities, Fault, Info, Key, Listing, Page, Part, Put, Retention, Store, StoreError, Tag, Upload};
 
@@ -321,6 +324,30 @@ impl FaultyStore {
         }
         page.objects.sort_by(|a, b| a.key.cmp(&b.key));
     }
+
+    /// Shows something of a page a second time: there, and on the next page what this one ends with.
+    fn let_repeat(&self, listing: &Listing, page: &mut Page) {
+        let subject = format!("{}, repeated", listing.prefix);
+        if page.objects.len() < 2 || !self.chance(&subject, self.faults.repeated_listing) {
+            return;
+        }
+        self.count(|injected| injected.repeated_listings += 1);
+        if let (Some(next), [.., before, _]) = (&mut page.next, &page.objects[..]) {
+            *next = Listing { after: Some(before.key.as_str().to_owned()), mark: None, ..listing.clone() };
+        }
+        let [which, place] = self.dice(&subject).random::<[u32; 2]>().map(|drawn| drawn as usize % page.objects.len());
+        let again = page.objects[which].clone();
+        page.objects.insert(place, again);
+    }
+
+    fn let_be_out_of_order(&self, listing: &Listing, page: &mut Page) {
+        let subject = format!("{}, in order", listing.prefix);
+        if page.objects.len() < 2 || !self.chance(&subject, self.faults.disordered_listing) {
+            return;
+        }
+        self.count(|injected| injected.disordered_listings += 1);
+        page.objects.shuffle(&mut self.dice(&subject));
+    }
 }
 
 impl fmt::Debug for FaultyStore {
@@ -402,6 +429,8 @@ impl Store for FaultyStore {
             self.count(|injected| injected.stale_listings += 1);
             self.let_lag(listing, &mut page);
         }
+        self.let_repeat(listing, &mut page);
+        self.let_be_out_of_order(listing, &mut page);
         page.objects.iter_mut().for_each(|info| info.modified = self.told(info.modified));
         Ok(page)
     }

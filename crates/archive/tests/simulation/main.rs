@@ -3,8 +3,8 @@
 //! A cluster goes on, is compacted, and is followed by two writers that take turns in random order. They have to pass the
 //! fence, are paused, killed at any request and started again, and take over from each other; two keepers merge, prove
 //! and retire with plans that may be old by the time they are carried out; a reader restores in between. The store
-//! fails, stalls, loses answers, lists what is no longer so, forgets uploads, carries out late what nobody waits for, and has
-//! a clock that may be an hour off.
+//! fails, stalls, loses answers, lists what is no longer so, lists twice and in any order, forgets uploads, carries out late what
+//! nobody waits for, and has a clock that may be an hour off.
 //!
 //! What holds at every step, and is checked on the store itself:
 //!

@@ -48,6 +48,8 @@ impl Told {
             (self.restores_compared, 80),
             (self.restores_refused, 6),
             (self.injected.total(), 200),
+            (self.injected.repeated_listings, 5),
+            (self.injected.disordered_listings, 5),
         ];
         in_ten.iter().any(|(count, least)| 10 * count < least * self.seeds)
     }

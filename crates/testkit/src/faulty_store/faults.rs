@@ -18,6 +18,10 @@ pub struct Faults {
     pub stall: f64,
     /// A listing lags.
     pub stale_listing: f64,
+    /// A listing shows something twice.
+    pub repeated_listing: f64,
+    /// A page of a listing is in any order.
+    pub disordered_listing: f64,
     /// A deletion is carried out twice.
     pub double_deletion: f64,
     /// An upload is forgotten.
@@ -44,6 +48,8 @@ impl Faults {
         lost_answer: 0.0,
         stall: 0.0,
         stale_listing: 0.0,
+        repeated_listing: 0.0,
+        disordered_listing: 0.0,
         double_deletion: 0.0,
         forgotten_upload: 0.0,
         torn_write: 0.0,
@@ -58,8 +64,16 @@ impl Faults {
     pub const ROUGH: Self =
         Self { failure: 0.05, throttling: 0.02, lost_answer: 0.05, stall: 0.02, double_deletion: 0.1, ..Self::NONE };
 
-    /// A store that keeps no more than it has to: listings lag, and uploads are forgotten or get half a part, as well.
-    pub const WILD: Self = Self { stale_listing: 0.1, forgotten_upload: 0.01, torn_part: 0.05, ..Self::ROUGH };
+    /// A store that keeps no more than it has to: listings lag, repeat and are out of order, and uploads are forgotten or get half a
+    /// part, as well.
+    pub const WILD: Self = Self {
+        stale_listing: 0.1,
+        repeated_listing: 0.1,
+        disordered_listing: 0.1,
+        forgotten_upload: 0.01,
+        torn_part: 0.05,
+        ..Self::ROUGH
+    };
 }
 
 /// How often something went wrong.
@@ -77,6 +91,10 @@ pub struct Injected {
     pub stalls: u64,
     /// Listings that lagged.
     pub stale_listings: u64,
+    /// Listings that showed something twice.
+    pub repeated_listings: u64,
+    /// Pages of listings that were out of order.
+    pub disordered_listings: u64,
     /// Deletions that were carried out twice.
     pub double_deletions: u64,
     /// Uploads that were forgotten.
@@ -101,6 +119,8 @@ impl Injected {
             + self.lost_answers
             + self.stalls
             + self.stale_listings
+            + self.repeated_listings
+            + self.disordered_listings
             + self.double_deletions
             + self.forgotten_uploads
             + self.torn_writes
@@ -121,6 +141,8 @@ impl AddAssign for Injected {
             lost_answers,
             stalls,
             stale_listings,
+            repeated_listings,
+            disordered_listings,
             double_deletions,
             forgotten_uploads,
             torn_writes,
@@ -136,6 +158,8 @@ impl AddAssign for Injected {
             (&mut self.lost_answers, lost_answers),
             (&mut self.stalls, stalls),
             (&mut self.stale_listings, stale_listings),
+            (&mut self.repeated_listings, repeated_listings),
+            (&mut self.disordered_listings, disordered_listings),
             (&mut self.double_deletions, double_deletions),
             (&mut self.forgotten_uploads, forgotten_uploads),
             (&mut self.torn_writes, torn_writes),

@@ -37,6 +37,8 @@ async fn a_seed_fails_the_same_way_again_and_another_otherwise() {
         injected.lost_answers,
         injected.stalls,
         injected.stale_listings,
+        injected.repeated_listings,
+        injected.disordered_listings,
         injected.double_deletions,
     ];
     assert!(kinds.iter().all(|&count| count > 0), "{injected:?}");
@@ -134,6 +136,26 @@ async fn what_was_written_a_moment_ago_is_found_a_little_later() {
     }
     assert_eq!(store.get(&key("a"), 0..1).await.unwrap(), "x");
     assert_eq!(store.injected().late_sights, 2);
+}
+
+/// Page after page, whatever is repeated.
+#[tokio::test]
+async fn a_listing_that_repeats_and_is_out_of_order_shows_everything_all_the_same() {
+    let memory = Arc::new(Memory::new().with_page_size(4));
+    let faults = Faults { repeated_listing: 0.5, disordered_listing: 0.5, ..Faults::NONE };
+    let store = FaultyStore::new(Arc::clone(&memory) as Arc<dyn Store>, faults, 1);
+    let all: Vec<Key> = (0..30).map(|at| key(&format!("delta/{at:02}"))).collect();
+    for key in &all {
+        memory.put(key, "x".into(), &Put::default()).await.unwrap();
+    }
+    let listed = store::list_all(&store, Listing::below("delta")).await.unwrap();
+    let mut keys: Vec<Key> = listed.into_iter().map(|info| info.key).collect();
+    assert!(keys.len() > all.len() && !keys.is_sorted(), "{keys:?}");
+    keys.sort();
+    keys.dedup();
+    assert_eq!(keys, all);
+    let injected = store.injected();
+    assert!(injected.repeated_listings > 0 && injected.disordered_listings > 0, "{injected:?}");
 }
 
 #[tokio::test]
