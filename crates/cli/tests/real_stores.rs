@@ -13,7 +13,7 @@ use std::fs;
 use std::path::Path;
 
 use alone::{Original, Variables, fail, for_dest, reading, succeed, write_secret};
-use testkit::stores::{Azurite, CustomerKeys, FakeGcs, Moto, S3sFs, Swift};
+use testkit::stores::{Azurite, CustomerKeys, FakeGcs, Moto, S3sFs, Swift, Unconditional};
 use testkit::{Member, Version};
 
 /// One way of telling who we are, and where the store is.
@@ -314,17 +314,44 @@ fn the_key_in_gardeners_secret_is_sent_too() {
     assert!(said.contains("--sse-key-file"), "{said}");
 }
 
-/// Two writers are kept apart by conditions. Who knows that their server keeps them may say so.
+/// Two writers are kept apart by conditions. Who knows that their server keeps them may say so, and is not believed blindly.
 #[test]
 fn a_server_is_written_to_by_one_at_a_time_once_it_is_said_to_keep_conditions() {
     let (original, moto) = (Original::new(), Moto::start());
     moto.bucket("backups");
     let etcd = Member::new(Version::V36, original.beside("etcd")).without_fsync().start();
     etcd.client().put("key", "value").unwrap();
-    let (endpoints, url) = (etcd.client_url(), moto.url());
-    let args = ["backup", "s3://backups/etcd", "--endpoints", &endpoints, "--endpoint", &url, "--flavour", "oss"];
-    let args = [&args[..], &["--path-style", "true"]].concat();
-    let (code, said) = fail(&args, KEYS);
-    assert!(code == 5 && said.contains("keep two writers apart"), "{code}: {said}");
-    succeed(&[&args[..], &["--conditional-writes", "true"]].concat(), KEYS);
+    let endpoints = etcd.client_url();
+    let args = |url: &str, flavour: &str, more: &[&str]| {
+        // Who was refused may have said that they write there.
+        let place = format!("s3://backups/{flavour}");
+        let args = ["backup", &place, "--endpoints", &endpoints, "--endpoint", url, "--flavour", flavour];
+        args.iter().chain(["--path-style", "true"].iter()).chain(more).map(|arg| (*arg).to_owned()).collect::<Vec<_>>()
+    };
+    let refused = |url: &str, flavour: &str, more: &[&str]| {
+        let args = args(url, flavour, more);
+        let (code, said) = fail(&args.iter().map(String::as_str).collect::<Vec<_>>(), KEYS);
+        assert_eq!(code, 5, "{args:?}: {said}");
+        said
+    };
+    for flavour in ["oss", "obs", "ecs"] {
+        let said = refused(&moto.url(), flavour, &[]);
+        assert!(said.contains("keep two writers apart"), "{flavour}: {said}");
+    }
+    // What is said of a server may be wrong.
+    let heeded = ["--conditional-writes", "true"];
+    for (store, writes) in [
+        (Unconditional::ignoring_before_url(&moto.url()), true),
+        (Unconditional::refusing_before_url(&moto.url()), false),
+    ] {
+        for flavour in ["ceph", "ecs"] {
+            let said = refused(&store.url(), flavour, &heeded);
+            assert!(said.contains("hint: "), "{flavour}: {said}");
+            let has_objects = moto.keys("backups").iter().any(|key| key.contains("/full/") || key.contains("/delta/"));
+            assert!(!has_objects && (writes || moto.keys("backups").is_empty()), "{:?}", moto.keys("backups"));
+        }
+        moto.keys("backups").iter().for_each(|key| moto.delete("backups", key));
+    }
+    let args = args(&moto.url(), "oss", &heeded);
+    succeed(&args.iter().map(String::as_str).collect::<Vec<_>>(), KEYS);
 }

@@ -16,6 +16,7 @@
 //! | [`ImmutableBlobs`] | Azure Blob as the server behind it, with immutability policies and legal holds | ours, a thread |
 //! | [`CustomerKeys`] | S3 as the server behind it, with encryption by keys of customers | ours, a thread |
 //! | [`DefaultRetention`] | S3 as the server behind it, for a bucket that keeps objects by default: it takes none without its digest | ours, a thread |
+//! | [`Unconditional`] | S3 as the server behind it, but for conditions of writes | ours, a thread |
 //! | [`UnpermittedRetention`] | S3 as the server behind it, for a key that may not have objects kept until a time | ours, a thread |
 //!
 //! Each answers when `start` returns, and is gone with all it held when it is dropped. A start that fails panics with
@@ -40,6 +41,7 @@ mod server;
 mod swift;
 mod tls;
 mod toxic;
+mod unconditional;
 mod unpermitted_retention;
 
 use std::net::SocketAddr;
@@ -59,6 +61,7 @@ pub use s3s_fs::S3sFs;
 pub use swift::{Login, Swift};
 pub use tls::Tls;
 pub use toxic::Toxic;
+pub use unconditional::Unconditional;
 pub use unpermitted_retention::UnpermittedRetention;
 
 /// Where the server at `url` listens.

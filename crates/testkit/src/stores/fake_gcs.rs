@@ -8,9 +8,10 @@ mod bucket;
 mod federation;
 mod identity;
 mod keeping;
+mod permissions;
 mod xml;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -55,7 +56,7 @@ struct Gcs {
     scripted: VecDeque<Scripted>,
     requests: Vec<String>,
     page: usize,
-    denied: bool,
+    denied: BTreeSet<&'static str>,
 }
 
 const MAX_BODY: usize = 256 << 20;
@@ -70,7 +71,7 @@ impl FakeGcs {
             scripted: VecDeque::new(),
             requests: Vec::new(),
             page: 1000,
-            denied: false,
+            denied: BTreeSet::new(),
         }));
         let router = Router::new().fallback(answer).with_state(Arc::clone(&state));
         let thread = InThread::serve(&port, router);
@@ -138,9 +139,9 @@ impl FakeGcs {
         self.gcs(|gcs| gcs.page = objects);
     }
 
-    /// Takes all permissions away, or gives them back.
-    pub fn deny(&self, denied: bool) {
-        self.gcs(|gcs| gcs.denied = denied);
+    /// Takes these permissions away, by their names in IAM, and gives all others back.
+    pub fn deny(&self, permissions: &[&'static str]) {
+        self.gcs(|gcs| gcs.denied = permissions.iter().copied().collect());
     }
 
     /// Lets no access token count any more that was given out.
@@ -223,10 +224,11 @@ impl Gcs {
         if !self.identity.knows(bearer) {
             return Err(Refusal::UNAUTHORIZED);
         }
-        if self.denied {
-            return Err(Refusal::DENIED);
-        }
         let bucket = self.buckets.get_mut(&asked.bucket).ok_or(Refusal::NO_SUCH_BUCKET)?;
+        let needed = permissions::needed(asked, bucket.objects.contains_key(&asked.key));
+        if let Some(lacking) = needed.iter().find(|permission| self.denied.contains(*permission)) {
+            return Ok(permissions::refused(lacking));
+        }
         let has = |parameter: &str| asked.query.contains_key(parameter);
         match (&asked.method, asked.key.is_empty()) {
             (&Method::GET, false) if asked.is_json => bucket.describe(asked),

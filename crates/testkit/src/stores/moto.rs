@@ -1,4 +1,4 @@
-//! moto: S3 with conditional puts and object lock, and KMS on the same port.
+//! moto: S3 with conditional puts and object lock, and KMS and IAM on the same port.
 
 use std::process::Command;
 
@@ -86,6 +86,12 @@ impl Moto {
             .done("reading an object")
     }
 
+    /// Deletes an object.
+    pub fn delete(&self, bucket: &str, key: &str) {
+        let authorization = signature_for("s3");
+        self.ask("DELETE", &format!("/{bucket}/{key}"), &[("Authorization", &authorization)], b"").done("deleting");
+    }
+
     /// Makes a key in KMS and gives back its ARN.
     pub fn kms_key(&self) -> String {
         let made = self.kms("CreateKey", r#"{"Description":"for tests"}"#).done("making a key").json();
@@ -112,6 +118,40 @@ impl Moto {
             ("Authorization", authorization.as_str()),
         ];
         self.ask("POST", "/", &headers, request.as_bytes())
+    }
+
+    /// Makes a user who may do everything with S3 but these actions, as in `s3:ListBucket`, and gives back the id and the secret of
+    /// their key. That counts as long as [`Moto::asks_for_permission`].
+    pub fn user_without(&self, actions: &[&str]) -> (String, String) {
+        let name = format!("user-{:08x}", rand::random::<u32>());
+        let allow = serde_json::json!({ "Effect": "Allow", "Action": "s3:*", "Resource": "*" });
+        let deny = serde_json::json!({ "Effect": "Deny", "Action": actions, "Resource": "*" });
+        let statements = if actions.is_empty() { vec![allow] } else { vec![allow, deny] };
+        let policy = serde_json::json!({ "Version": "2012-10-17", "Statement": statements }).to_string();
+        self.iam("CreateUser", &[("UserName", &name)]);
+        self.iam("PutUserPolicy", &[("UserName", &name), ("PolicyName", "all"), ("PolicyDocument", &policy)]);
+        let key = self.iam("CreateAccessKey", &[("UserName", &name)]);
+        let part = |name: &str| {
+            let (_, rest) = key.split_once(&format!("<{name}>")).expect("a key");
+            rest.split('<').next().unwrap_or_default().to_owned()
+        };
+        (part("AccessKeyId"), part("SecretAccessKey"))
+    }
+
+    fn iam(&self, action: &str, fields: &[(&str, &str)]) -> String {
+        let all = [("Action", action), ("Version", "2010-05-08")];
+        let form = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(all.iter().chain(fields)).finish();
+        let authorization = signature_for("iam");
+        let headers =
+            [("Content-Type", "application/x-www-form-urlencoded"), ("Authorization", authorization.as_str())];
+        self.ask("POST", "/", &headers, form.as_bytes()).done(action).text()
+    }
+
+    /// From now on signatures are checked and permissions asked for, or no longer. Meanwhile nothing can be set up.
+    pub fn asks_for_permission(&self, asks: bool) {
+        let unasked_requests: &[u8] = if asks { b"0" } else { b"inf" };
+        self.ask("POST", "/moto-api/reset-auth", &[("Content-Type", "text/plain")], unasked_requests)
+            .done("asking for permissions");
     }
 
     /// A request without a signature, which moto takes for whatever it says.

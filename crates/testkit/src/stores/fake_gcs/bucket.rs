@@ -78,7 +78,7 @@ impl IntoResponse for Refusal {
     }
 }
 
-fn xml(status: u16, text: String) -> Response {
+pub(super) fn xml(status: u16, text: String) -> Response {
     Response::builder().status(status).header("content-type", "application/xml").body(Body::from(text)).unwrap()
 }
 
