@@ -5,7 +5,7 @@ use std::error::Error as StdError;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use reqwest::header::{HeaderMap, LAST_MODIFIED, RETRY_AFTER};
 use reqwest::{Certificate, Method, Proxy, StatusCode, redirect};
 use url::Url;
@@ -67,6 +67,8 @@ const BELIEVED_BYTES: u64 = 8 << 20;
 
 /// Servers may ask for no more. Longer ones are mistakes, or meant to keep us away for good, and break clocks.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(24 * 3600);
+/// What is signed with a time is refused at the latest when clocks differ by a quarter of an hour, and by nobody who is within this.
+const CLOCKS_MAY_DIFFER: SignedDuration = SignedDuration::from_mins(5);
 
 impl Network {
     /// A client that reaches servers this way.
@@ -221,6 +223,12 @@ impl Answer {
     /// The size of the object of which this is a range: what stands after the slash of `Content-Range`.
     pub(crate) fn whole_size(&self) -> Option<u64> {
         self.header("content-range")?.rsplit_once('/')?.1.parse().ok()
+    }
+
+    /// Whether the server's clock and ours differ by more than what is signed with a time may.
+    pub(crate) fn is_from_another_time(&self) -> bool {
+        let theirs = self.header("date").and_then(|text| date(text).ok());
+        theirs.is_some_and(|theirs| theirs.duration_since(Timestamp::now()).abs() > CLOCKS_MAY_DIFFER)
     }
 
     /// What a status means that no store has further words for.

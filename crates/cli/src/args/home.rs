@@ -13,7 +13,7 @@ use store::Settings;
 use crate::archive_point::url;
 use crate::args::archive::{KeyArgs, StoreArgs};
 use crate::failure::Failure;
-use crate::failure::archive::{NEWER, fault_failure, key_failure};
+use crate::failure::archive::{NEWER, fault_failure, key_failure, store_failure};
 use crate::recipient::{self, Named};
 use crate::source::Location;
 
@@ -109,10 +109,13 @@ pub fn home_failure(shown: &str, error: &archive::Error) -> Failure {
     use archive::catalogue::PickError;
     use archive::fence::FenceError;
 
-    if let Error::Key(error) = error {
-        return key_failure(error);
+    let message = format!("cannot use the archive at {shown}");
+    match error {
+        Error::Key(error) => return key_failure(error),
+        Error::Store(error) => return store_failure(error).behind(message),
+        _ => {}
     }
-    let failure = Failure::because(error.kind(), format!("cannot use the archive at {shown}"), error);
+    let failure = Failure::because(error.kind(), message, error);
     match error {
         Error::Pick { source: PickError::Several { .. }, .. } => failure.hint("--cluster says which one is meant"),
         Error::Fence(FenceError::Held { holder, .. }) => failure.hint(format!(

@@ -232,7 +232,14 @@ fn show(ui: &mut Ui, args: &Args, open: &OpenArchive, target: &CopyTarget, copyi
     match first {
         None => Ok(ui.exit_so_far),
         Some(error) if told.sent + told.there == 0 => Err(nothing_copied(args, error)),
-        Some(_) => Ok(Exit::Findings),
+        Some(error) => {
+            if let SendError::Store(error) = error
+                && let Failure::Said { hint: Some(hint), .. } = store_failure(error)
+            {
+                ui.note(format_args!("hint: {hint}"))?;
+            }
+            Ok(Exit::Findings)
+        }
     }
 }
 

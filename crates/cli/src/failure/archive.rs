@@ -380,6 +380,11 @@ fn permission(place: PlaceKind, action: &str) -> String {
         _ => ("reading", "list and to get objects"),
     };
     match (place, doing) {
+        (PlaceKind::Google, "writing") => {
+            "these credentials may not do this; writing needs permission to put, to list, to get and to delete objects, as what is \
+             replaced there is deleted, and with --retain to set their retention"
+                .into()
+        }
         (PlaceKind::Folder, "reading") => {
             "whoever this runs as has to be allowed to read the files there, and to enter every folder above them"
                 .into()

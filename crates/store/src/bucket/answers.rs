@@ -20,7 +20,9 @@ pub(super) fn check(answer: &Answer, when: Option<&When>) -> Result<(), Fault> {
     let (code, message) = (text("Code"), text("Message"));
     let what = || match code {
         "" => format!("{} {}", answer.status, answer.excerpt()),
-        _ => format!("{code}: {}", message.chars().take(300).collect::<String>()),
+        // Google names the permission that is lacking in the details alone.
+        "AccessDenied" => format!("{code}: {}", excerpt(&format!("{message} {}", text("Details")))),
+        _ => format!("{code}: {}", excerpt(message)),
     };
     let region = || {
         let named = answer.header("x-amz-bucket-region").or_else(|| error.as_ref()?.text("Region"));
@@ -28,6 +30,8 @@ pub(super) fn check(answer: &Answer, when: Option<&When>) -> Result<(), Fault> {
     };
 
     Err(match code {
+        // Google does not say what is wrong with a token that this machine signed, which begins and ends by its clock.
+        _ if answer.status == 401 && answer.is_from_another_time() => Fault::ClockSkew,
         // What was to be replaced is gone.
         "NoSuchKey" if matches!(when, Some(When::Unchanged(_))) => Fault::Changed,
         "NoSuchKey" => Fault::NotFound,
@@ -90,6 +94,10 @@ pub(super) fn check(answer: &Answer, when: Option<&When>) -> Result<(), Fault> {
             },
         },
     })
+}
+
+fn excerpt(said: &str) -> String {
+    said.trim_end().chars().take(300).collect()
 }
 
 /// The same fault, of a request that was about the bucket and not about an object.
@@ -197,6 +205,22 @@ mod tests {
         assert_eq!(kept_until("ObjectUnderActiveHold", held), None);
     }
 
+    #[test]
+    fn a_token_is_not_blamed_where_the_clocks_differ() {
+        let told_at = |date: Timestamp| {
+            let mut answer = answer(401, &error("AuthenticationRequired", ""));
+            let date = jiff::fmt::rfc2822::to_string(&date.to_zoned(jiff::tz::TimeZone::UTC)).unwrap();
+            answer.headers.insert("date", date.parse().unwrap());
+            check(&answer, None).unwrap_err()
+        };
+        let now = Timestamp::now();
+        for hours in [-1, 1] {
+            let fault = told_at(now + jiff::SignedDuration::from_hours(hours));
+            assert!(matches!(fault, Fault::ClockSkew), "{hours}: {fault:?}");
+        }
+        assert!(matches!(told_at(now), Fault::Credentials(_)));
+    }
+
     /// Status, body and meaning, as servers were seen to answer.
     #[test]
     fn each_error_has_its_meaning() {
@@ -251,6 +275,7 @@ mod tests {
         assert_eq!(judge(502, "<html>bad gateway</html>", None), "Unavailable");
         assert_eq!(judge(429, "", None), "Throttled");
         assert_eq!(judge(200, "<Result/>", None), "fine");
+        assert_eq!(judge(401, &error("AuthenticationRequired", ""), None), "Credentials");
         // An object may well look like an error.
         assert_eq!(judge(206, &error("NoSuchKey", ""), None), "fine");
     }

@@ -105,7 +105,7 @@ impl Account {
         let url = url_of(&keystone_url(&login.auth_url), "/auth/tokens", &[])?;
         let headers = header_map(&[("content-type", "application/json")])?;
         let answer = self.http.send(Method::POST, url, headers, request.into(), MAX_ANSWER_BYTES).await?;
-        Session::of_keystone(&answer, self.region.as_deref(), self.interface)
+        Session::of_keystone(&answer, Timestamp::now(), self.region.as_deref(), self.interface)
     }
 
     /// What the cluster can do; asked once.

@@ -102,11 +102,11 @@ pub(super) struct Session {
     pub(super) token: Secret,
     /// The URL of the account.
     pub(super) storage_url: String,
-    /// When the token ends, by the clock of who gave it.
+    /// When the token ends, by the clock of this machine: that of who gave it may be another.
     pub(super) expires: Option<Timestamp>,
 }
 
-/// Before a token ends by itself so much time is left for a new one; clocks may differ by as much.
+/// Before a token ends by itself so much time is left for a new one.
 const MARGIN: SignedDuration = SignedDuration::from_secs(60);
 
 impl Session {
@@ -132,8 +132,13 @@ impl Session {
         })
     }
 
-    /// From the answer of Keystone; its catalogue says where the objects of `region` are.
-    pub(super) fn of_keystone(answer: &Answer, region: Option<&str>, interface: Interface) -> Result<Self, Fault> {
+    /// From the answer of Keystone that came at `now`; its catalogue says where the objects of `region` are.
+    pub(super) fn of_keystone(
+        answer: &Answer,
+        now: Timestamp,
+        region: Option<&str>,
+        interface: Interface,
+    ) -> Result<Self, Fault> {
         match answer.status.as_u16() {
             200..300 => {}
             401 | 403 => return Err(Fault::Credentials(keystone_words(answer))),
@@ -145,7 +150,12 @@ impl Session {
         let body: Value =
             serde_json::from_slice(&answer.body).map_err(|error| Fault::Nonsense(format!("a login: {error}")))?;
         let about = body.get("token").unwrap_or(&Value::Null);
-        let expires = about.get("expires_at").and_then(Value::as_str).and_then(|time| time.parse().ok());
+        let time = |name| about.get(name).and_then(Value::as_str)?.parse::<Timestamp>().ok();
+        // How long it lasts is the same by every clock.
+        let expires = match (time("issued_at"), time("expires_at")) {
+            (Some(issued), Some(expires)) => now.checked_add(expires.duration_since(issued)).ok(),
+            (_, expires) => expires,
+        };
         Ok(Self { token: token.into(), storage_url: endpoint(about, region, interface)?, expires })
     }
 }
@@ -312,6 +322,24 @@ mod tests {
         assert!(until(Some("2026-11-21T12:01:01Z")).lasts(now));
         assert!(!until(Some("2026-11-21T12:01:00Z")).lasts(now));
         assert!(!until(Some("2026-11-21T11:00:00Z")).lasts(now));
+    }
+
+    #[test]
+    fn how_long_a_token_lasts_hangs_on_no_clock() {
+        let now: Timestamp = "2026-11-21T12:00:00Z".parse().unwrap();
+        let expires = |issued: Option<&str>| {
+            let mut told = token(json!([{ "interface": "public", "region_id": "a", "url": "http://a" }]));
+            told["expires_at"] = json!("2026-11-21T11:00:00.000000Z");
+            told["issued_at"] = issued.map_or(Value::Null, Value::from);
+            let mut headers = reqwest::header::HeaderMap::new();
+            headers.insert("x-subject-token", "t".parse().unwrap());
+            let body = json!({ "token": told }).to_string().into();
+            let answer = Answer { status: reqwest::StatusCode::CREATED, headers, body };
+            Session::of_keystone(&answer, now, None, Interface::Public).unwrap().expires.unwrap().to_string()
+        };
+        // By the clock of who gave it, that is two hours ago.
+        assert_eq!(expires(Some("2026-11-21T10:00:00.000000Z")), "2026-11-21T13:00:00Z");
+        assert_eq!(expires(None), "2026-11-21T11:00:00Z");
     }
 
     #[test]
