@@ -2,7 +2,9 @@
 //!
 //! `cluster.json` is written once, when the archive is made, and only if it is not there; `lineage.json` likewise, when
 //! a history begins. Whoever opens the archive compares what it expects with what stands there. Each of these objects has
-//! at most 1 MiB; fields that are not known are passed over.
+//! at most 1 MiB; fields that are not known are passed over. `cluster.json` and `lineage.json` end with their own digest: one that
+//! differs is found by `verify`, and a lineage whose digest differs is one of which nobody knows where it came from. What is
+//! read of a cluster is compared with every object anyway, so there it keeps nobody from restoring.
 //!
 //! `cluster.json`, whose archive it is:
 //!
@@ -11,7 +13,8 @@
 //!   "format": 1,                           who finds a higher one reads no further
 //!   "cluster": { "name": "prod", "id": "<32 hexadecimal digits>" },
 //!   "made": "2026-11-21T09:30:00Z",
-//!   "program": "refloat 0.1.0"
+//!   "program": "refloat 0.1.0",
+//!   "digest": "<64 hexadecimal digits>"
 //! }
 //! ```
 //!
@@ -27,7 +30,8 @@
 //!   },
 //!   "began": "2026-11-21T09:30:00Z",
 //!   "why": "it was restored",              for people
-//!   "program": "refloat 0.1.0"
+//!   "program": "refloat 0.1.0",
+//!   "digest": "<64 hexadecimal digits>"
 //! }
 //! ```
 //!

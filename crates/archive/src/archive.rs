@@ -13,6 +13,7 @@ use tokio::sync::OnceCell;
 use crate::about::{ClusterNote, FullNote, LineageNote};
 use crate::budget::Budget;
 use crate::catalogue::{Catalogue, PickError, Survey};
+use crate::digested;
 use crate::encryption::in_the_open::Closed;
 use crate::entry::Layout;
 use crate::error::{Error, ObjectError, is_its_own};
@@ -176,17 +177,22 @@ impl Archive {
         let lineages: Vec<LineageId> = described.filter_map(|history| history.lineage.clone()).collect();
         for lineage in lineages {
             let key = self.key(&Name::Lineage(lineage.clone()));
-            let note = self.read_json(&key).and_then(|note: LineageNote| {
-                require_known(note.format, &key)?;
-                Ok(note.parent)
-            });
-            match note {
+            match self.read_parent(&key) {
                 Ok(parent) => self.parents.extend(parent.map(|parent| (lineage, parent))),
                 Err(error) if is_its_own(error.kind()) => self.unread.push((key, error)),
                 Err(error) => return Err(error),
             }
         }
         Ok(())
+    }
+
+    /// A parent that is not the one that was written would lead into another history.
+    fn read_parent(&self, key: &Key) -> Result<Option<Parent>, Error> {
+        let bytes = self.runtime.block_on(self.store.get(key, 0..SMALL_BYTES))?;
+        let note: LineageNote = parsed(key, &bytes)?;
+        require_known(note.format, key)?;
+        digested::check(&bytes).map_err(|what| damaged(key, what))?;
+        Ok(note.parent)
     }
 
     /// What is told beside the full `key`.
@@ -208,10 +214,16 @@ impl Archive {
     }
 
     async fn json<T: for<'a> Deserialize<'a>>(&self, key: &Key) -> Result<T, Error> {
-        let bytes = self.store.get(key, 0..SMALL_BYTES).await?;
-        let damaged = |error: serde_json::Error| ObjectError::Damaged { offset: 0, what: error.to_string() };
-        serde_json::from_slice(&bytes).map_err(damaged).map_err(|source| Error::Object { key: key.clone(), source })
+        parsed(key, &self.store.get(key, 0..SMALL_BYTES).await?)
     }
+}
+
+fn parsed<T: for<'a> Deserialize<'a>>(key: &Key, bytes: &[u8]) -> Result<T, Error> {
+    serde_json::from_slice(bytes).map_err(|error| damaged(key, error.to_string()))
+}
+
+fn damaged(key: &Key, what: String) -> Error {
+    Error::Object { key: key.clone(), source: ObjectError::Damaged { offset: 0, what } }
 }
 
 /// The folder of the archive that is meant, and what it has.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use store::{Fault, Key, Put, Store, StoreError};
 
 use crate::about::{ClusterNote, LineageNote};
+use crate::digested;
 use crate::error::{Error, ObjectError};
 use crate::fence::FenceError;
 use crate::header::FORMAT;
@@ -55,8 +56,8 @@ where
     if let Some(found) = read(store, key).await? {
         return Ok(found);
     }
-    let bytes = serde_json::to_vec_pretty(note).expect("a note is plain JSON");
-    match store.put(key, bytes.into(), &Put::lasting(store.abilities())).await {
+    let json = serde_json::to_vec_pretty(note).expect("a note is plain JSON");
+    match store.put(key, digested::ended(json).into(), &Put::lasting(store.abilities())).await {
         Ok(_) | Err(StoreError { fault: Fault::Exists, .. }) => {}
         Err(error) => return Err(error.into()),
     }

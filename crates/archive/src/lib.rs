@@ -13,7 +13,7 @@
 //! - [`object`], [`sealing`]: writing objects and reading them; `chunk`, `key_index`, `fields`: what is in them
 //! - [`read_at`]: bytes of an object, from wherever it is
 //! - [`entry`]: an object as the catalogue knows it, ours or another system's
-//! - [`founding`]: writing what is told of a cluster and of a lineage, once
+//! - [`founding`]: writing what is told of a cluster and of a lineage, once; `digested`: small objects that end with their digest
 //! - [`fence`]: who may write, and which writer's objects count
 //! - [`catalogue`]: what an archive has; [`plan`]: what a restore reads of it; [`point`]: which state is meant
 //! - [`layout`]: archives that other systems keep, their objects, and whether their changes follow on each other
@@ -45,6 +45,7 @@ pub mod check;
 mod chunk;
 pub mod closing;
 pub mod copy;
+mod digested;
 pub mod encryption;
 pub mod entry;
 pub mod error;

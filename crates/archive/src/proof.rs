@@ -17,7 +17,8 @@
 //!       "time": "2026-11-21T09:31:00Z",
 //!       "evidence": { "level": "sound", "records": 1000 }
 //!     }
-//!   ]
+//!   ],
+//!   "digest": "<64 hexadecimal digits>"    of all before it; it is the last field
 //! }
 //! ```
 //!
@@ -46,6 +47,7 @@ use etcd_data::{Kind, Revision};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use crate::digested;
 use crate::header::{Link, PROGRAM};
 use crate::identity::{Cluster, LineageId, NotAnIdentity};
 
@@ -269,6 +271,7 @@ impl Proof {
         if version.format > FORMAT {
             return Err(ProofError::Newer { found: version.format, known: FORMAT });
         }
+        digested::check(bytes).map_err(malformed)?;
         let proof: Self = serde_json::from_slice(bytes).map_err(|error| malformed(error.to_string()))?;
         let items = proof.items.len() + proof.refuted.len();
         if items > MAX_ITEMS {
@@ -283,7 +286,7 @@ impl Proof {
 
     /// Its bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("a proof is plain JSON")
+        digested::ended(serde_json::to_vec(self).expect("a proof is plain JSON"))
     }
 }
 

@@ -36,7 +36,11 @@ const PAGES: &[(&str, &str, &[&str])] = &[
         ],
     ),
     ("names.md", "What objects are called", &["archive/src/name.rs", "archive/src/identity.rs"]),
-    ("notes.md", "What is told of clusters, lineages and plain fulls", &["archive/src/about.rs"]),
+    (
+        "notes.md",
+        "What is told of clusters, lineages and plain fulls",
+        &["archive/src/about.rs", "archive/src/digested.rs"],
+    ),
     (
         "objects.md",
         "Fulls and deltas",

@@ -10,6 +10,7 @@ use super::finding::Finding;
 use super::report::Report;
 use crate::about::{ClusterNote, LineageNote};
 use crate::archive::Archive;
+use crate::digested;
 use crate::encryption::{KeyId, Lockbox, MAX_LOCKBOX_BYTES};
 use crate::error::{Error, in_one_line};
 use crate::fence::{Claim, MAX_CLAIM_BYTES};
@@ -171,5 +172,6 @@ fn parse<T: serde::de::DeserializeOwned>(bytes: &[u8], known: u32) -> Result<T, 
     if version.format > known {
         return Err(format!("its format is {}, and this version reads up to {known}", version.format));
     }
+    digested::check(bytes)?;
     serde_json::from_slice(bytes).map_err(|error| error.to_string())
 }

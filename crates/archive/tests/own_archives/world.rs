@@ -11,6 +11,7 @@ use archive::archive::{Archive, Which};
 use archive::closing::{Closing, Moment};
 use archive::encryption::{ArchiveKey, KeyId, Lockbox, WritingKey};
 use archive::fence::{Claim, Instance};
+use archive::founding::{found_cluster, found_lineage};
 use archive::header::{FORMAT, Link, PROGRAM};
 use archive::name::{DeltaName, FullForm, FullName, Name};
 use archive::object::WriteSettings;
@@ -109,14 +110,8 @@ impl World {
             why: "the first".into(),
             program: PROGRAM.into(),
         };
-        let notes = [
-            (Name::Cluster, serde_json::to_vec(&note).unwrap()),
-            (Name::Lineage(lineage.clone()), serde_json::to_vec(&began).unwrap()),
-        ];
-        for (name, json) in notes {
-            let key = Key::parse(format!("prod/{name}")).unwrap();
-            runtime.block_on(store.put(&key, json.into(), &Put::if_absent())).unwrap();
-        }
+        runtime.block_on(found_cluster(&*store, "prod/", &note)).unwrap();
+        runtime.block_on(found_lineage(&*store, "prod/", &began)).unwrap();
         let records = history(random, last);
         let truth = Database::empty(Tables::default()).followed_by(RevisionRange::ALL, Arc::new(records.clone()));
         let scratch = tempfile::tempdir().unwrap();

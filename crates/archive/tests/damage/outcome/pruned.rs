@@ -62,7 +62,10 @@ impl Case<'_> {
         let left = keys_in(&**store, self.handle);
         let gone = listed.difference(&left).count();
         let told = match &pruned {
-            Ok(pruned) => pruned.objects.iter().filter(|(_, gone)| matches!(gone, Gone::Deleted)).count(),
+            Ok(pruned) => {
+                let objects = pruned.objects.iter().filter(|(_, gone)| matches!(gone, Gone::Deleted)).count();
+                objects + pruned.claims
+            }
             Err(_) => 0,
         };
         if told != gone {

@@ -80,6 +80,11 @@ pub(super) fn subjects() -> Vec<Subject> {
     for (what, victim) in [("cluster.json", Name::Cluster), ("writer.json", Name::Writer), ("lineage.json", lineage)] {
         subjects.push(of(&clear, what, &victim, None));
     }
+    let created = doubled(Writer::in_the_open(), logical);
+    created.create_claims();
+    for (what, number) in [("first claim", 0), ("last claim", 2)] {
+        subjects.push(of(&created, what, &Name::Claim(number), Some(&Name::Claim(1))));
+    }
     subjects.extend(of_one_way());
     subjects.extend(plain());
     subjects
@@ -279,20 +284,32 @@ impl Writer {
                 self.put(&format!("prod/{}", self.proof_name(salt)), proof.to_bytes());
             }
         }
-        let claim = Claim {
+        self.put("prod/writer.json", self.claim(1).to_bytes());
+    }
+
+    /// Writes who may write where nothing is replaced: that `writer.json` is not any more, what stood there, and the next.
+    fn create_claims(&self) {
+        let closing = format!("{{\"format\":{FORMAT},\"program\":\"{PROGRAM}\"}}");
+        let claims = [closing.into_bytes(), self.claim(1).to_bytes(), self.claim(2).to_bytes()];
+        for (number, bytes) in (0..).zip(claims) {
+            self.put(&format!("prod/{}", Name::Claim(number)), bytes);
+        }
+    }
+
+    fn claim(&self, number: u64) -> Claim {
+        Claim {
             format: FORMAT,
             cluster: self.world.cluster.clone(),
             epoch: Epoch(2),
             holder: "etcd-main-0".into(),
             serves: None,
             instance: Instance(3),
-            number: 1,
+            number,
             lasts_ms: 30_000,
             is_released: true,
             renewed: moment(200),
             program: PROGRAM.into(),
-        };
-        self.put("prod/writer.json", claim.to_bytes());
+        }
     }
 
     fn item(&self, entry: &Entry) -> Item {

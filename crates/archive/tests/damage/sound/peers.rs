@@ -34,6 +34,10 @@ struct Peer {
 pub(super) fn subjects(handle: &Handle, scratch: &Path) -> Vec<Subject> {
     let open = |objects, truth: &str| Peer::open(objects, truth, handle, scratch);
     let small = open(gathered("etcdbrctl/small-3.5.30"), "etcdbrctl/small-3.5.30.truth.json");
+    let whole = "v2/Full-00000000-00000225-1795224146.gz";
+    let composite = open(in_parts(gathered("etcdbrctl/small-3.5.30"), whole), "etcdbrctl/small-3.5.30.truth.json");
+    let part_bytes = gathered("etcdbrctl/small-3.5.30")[whole].len().div_ceil(3);
+    let part = |number: usize| format!("{whole}/{:010}", number * part_bytes);
     let lzw = open(gathered("etcdbrctl/lzw-3.5.30"), "etcdbrctl/lzw-3.5.30.truth.json");
     let node = open(gathered("k3s/node-a"), "k3s/node-a.truth.json");
     let bucket = open(in_a_bucket(gathered("k3s/node-b.example")), "k3s/node-b.example.truth.json");
@@ -55,6 +59,8 @@ pub(super) fn subjects(handle: &Handle, scratch: &Path) -> Vec<Subject> {
             "v2/Incr-00000258-00000278-1795224146.gz",
             "v2/Incr-00000279-00000298-1795224146.gz",
         ),
+        composite.subject("etcdbrctl full of parts", 298, whole, "v2/Full-00000000-00000028-1795224141.gz"),
+        composite.subject("part of an etcdbrctl full", 298, &part(0), &part(1)),
         lzw.subject(
             "etcdbrctl delta, lzw",
             816,
@@ -158,6 +164,16 @@ fn gather(folder: &Path, below: &str, objects: &mut BTreeMap<String, Bytes>) {
             objects.insert(path, fs::read(entry.path()).unwrap().into());
         }
     }
+}
+
+/// The object `whole`, with the parts beside it that it was put together from, as etcdbrctl leaves them at Google.
+fn in_parts(mut objects: BTreeMap<String, Bytes>, whole: &str) -> BTreeMap<String, Bytes> {
+    let bytes = objects[whole].clone();
+    let size = bytes.len().div_ceil(3);
+    for at in (0..bytes.len()).step_by(size) {
+        objects.insert(format!("{whole}/{at:010}"), bytes.slice(at..(at + size).min(bytes.len())));
+    }
+    objects
 }
 
 /// What a server of K3s or RKE2 has in its folders, as it lies in S3.
