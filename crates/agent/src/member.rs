@@ -72,7 +72,7 @@ pub enum Prepared {
 
 impl Member {
     /// The member that `setup` tells of; etcd's configuration is the one in `file`. How its data directory is, is told
-    /// `prepared`, and what a start restored, `brought_back`.
+    /// `prepared`, and what it was restored to by a start, this one or an earlier one, `brought_back`.
     pub fn new(
         setup: Setup,
         file: PathBuf,
@@ -82,6 +82,7 @@ impl Member {
         let metrics = Arc::clone(&setup.metrics);
         metrics.beside(&setup.place.name);
         let start = Arc::new(Mutex::new(Start::new(setup.clone())));
+        brought_back.send_replace(BroughtBack::of(&setup.place, Timestamp::now()));
         Self { setup, file, start, waits: watch::Sender::default(), prepared, brought_back, metrics }
     }
 
@@ -104,8 +105,8 @@ impl Member {
         let ready = ready.await;
         self.count(restores, began, matches!(ready, Ok(Ok(_))));
         let why = match ready {
-            Ok(Ok(Ready { launch, rebuilt, .. })) => {
-                BroughtBack::tell(&self.brought_back, rebuilt);
+            Ok(Ok(Ready { launch, .. })) => {
+                BroughtBack::tell(&self.brought_back, &self.setup.place);
                 self.prepared.send_replace(Prepared::Ready(launch));
                 return Ok(());
             }

@@ -133,7 +133,7 @@ impl Tended {
                 () = stop.told() => return Ok(()),
             };
             let began = tokio::time::Instant::now();
-            BroughtBack::tell(&self.brought_back, ready.rebuilt);
+            BroughtBack::tell(&self.brought_back, &self.setup.place);
             let etcd = Supervised::start(self.launch(&ready.launch)?)?;
             life.send_replace(Life::Running);
             tokio::select! {

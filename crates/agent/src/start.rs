@@ -52,7 +52,7 @@ use directory::Depth;
 use error::StartError;
 use place::Place;
 use policy::Policy;
-use ready::{ClusterState, Launch, Ready, Rebuilt};
+use ready::{ClusterState, Launch, Ready};
 use rebuild::Rebuilding;
 use right::{KeptFor, Outcome};
 use seen::{Archived, Directory, Held, Others, Seen, Standing, Volume, Writer};
@@ -71,8 +71,6 @@ pub struct Start {
     left_alone: Option<seen::Member>,
     /// What the right to write is kept for, though there is nothing to write.
     kept_for: KeptFor,
-    /// What was built and not started yet: what that lost has to be told all the same.
-    built: Option<Rebuilt>,
 }
 
 /// Everything that a start depends on.
@@ -131,7 +129,7 @@ impl Start {
     /// A start that has seen nothing yet.
     pub fn new(setup: Setup) -> Self {
         let (vigil, kept_for) = (Vigil::default(), KeptFor::default());
-        Self { setup, vigil, doors: None, left_alone: None, kept_for, built: None }
+        Self { setup, vigil, doors: None, left_alone: None, kept_for }
     }
 
     /// Goes on until etcd can be started or somebody has to do something, and tells each step that it waits for.
@@ -304,33 +302,28 @@ impl Start {
     async fn carry_out(&mut self, decided: Decided) -> Result<Step, StartError> {
         let Decided { seen, decision, spokesman, .. } = decided;
         let place = &self.setup.place;
-        let (launch, rebuilt, held) = match &decision {
+        let (launch, held) = match &decision {
             Decision::Wait(reason) => return Ok(Step::Waiting(reason.clone())),
             Decision::Stop(reason) => return Ok(Step::Stopped(reason.clone())),
             Decision::Keep { moved, .. } => {
                 if let (Some(id), Some(spokesman)) = (moved, spokesman) {
                     join::tell_peers(place, *id, &spokesman).await;
                 }
-                (self.launch(ClusterState::Existing), None, Held::Data)
+                (self.launch(ClusterState::Existing), Held::Data)
             }
-            Decision::Begin => (self.launch(ClusterState::New), None, Held::Nothing),
+            Decision::Begin => (self.launch(ClusterState::New), Held::Nothing),
             Decision::Join(join) => {
                 let Some(spokesman) = spokesman else { return Ok(Step::Waiting(Reason::NoQuorum)) };
                 let (stamp, metrics) = (stamp(Timestamp::now()), &self.setup.metrics);
-                (join::carry_out(place, *join, &spokesman, &stamp, metrics).await?, None, Held::Nothing)
+                (join::carry_out(place, *join, &spokesman, &stamp, metrics).await?, Held::Nothing)
             }
             Decision::Restore(restore) => {
-                let rebuilt = self.rebuild(*restore, &seen).await?;
-                (self.launch_alone(), Some(rebuilt), Held::Data)
+                self.rebuild(*restore, &seen).await?;
+                (self.launch_alone(), Held::Data)
             }
         };
         volume::mark(place, held).map_err(StartError::Mark)?;
-        let is_built = rebuilt.is_some();
-        self.built = match &decision {
-            Decision::Keep { .. } | Decision::Restore(_) => rebuilt.or(self.built.take()),
-            // What the cluster has is what counts then.
-            _ => None,
-        };
+        let is_built = matches!(decision, Decision::Restore(_));
         // To build it may have taken minutes.
         if is_built && matches!(self.meet(&Directory::Empty).await.others, Others::Quorum(_)) {
             return Ok(Step::Waiting(Reason::BackMeanwhile));
@@ -348,10 +341,10 @@ impl Start {
             (Decision::Keep { .. }, Directory::Sound(member)) => Some(member),
             _ => None,
         };
-        Ok(Step::Ready(Box::new(Ready { decision, launch, rebuilt: self.built.take() })))
+        Ok(Step::Ready(Box::new(Ready { decision, launch })))
     }
 
-    async fn rebuild(&self, restore: Restore, seen: &Seen) -> Result<Rebuilt, StartError> {
+    async fn rebuild(&self, restore: Restore, seen: &Seen) -> Result<(), StartError> {
         let (setup, scratch, runtime) = (self.setup.clone(), self.scratch(), Handle::current());
         let now = Timestamp::now();
         let unseen = match (&seen.archive, restore.from) {
@@ -365,6 +358,7 @@ impl Start {
                 high_water: setup.policy.high_water,
                 unseen,
                 scratch: &scratch,
+                now,
                 stamp: &stamp(now),
             };
             rebuilding.carry_out(restore, &runtime)

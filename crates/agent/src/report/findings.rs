@@ -2,7 +2,7 @@
 
 use api::status::{Finding, Severity};
 use etcd_rpc::AlarmKind;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::Heard;
 use super::verdict::Judged;
@@ -42,16 +42,9 @@ fn member(heard: &Heard) -> Option<Finding> {
     Some(Finding { since: Some(*since), ..finding })
 }
 
-/// For so long it is told that a member was restored: whoever is on call next sees it too. The archive tells it for good, in
-/// where its lineages begin.
-const BROUGHT_BACK_IS_TOLD_FOR: SignedDuration = SignedDuration::from_hours(24);
-
 /// A restore that the member beside the agent was started with, and what that cost.
 fn brought_back(heard: &Heard, now: Timestamp) -> Option<Finding> {
-    let BroughtBack { at, rebuilt } = heard.brought_back.as_ref()?;
-    if now.duration_since(*at) > BROUGHT_BACK_IS_TOLD_FOR {
-        return None;
-    }
+    let BroughtBack { at, rebuilt } = heard.brought_back.as_ref().filter(|brought_back| brought_back.is_news(now))?;
     let severity = if rebuilt.is_whole() { Severity::Note } else { Severity::Warning };
     let finding = found(severity, "the data directory", format!("it was built anew at the last start: {rebuilt}"));
     let finding = match rebuilt.is_whole() {

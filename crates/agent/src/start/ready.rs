@@ -4,11 +4,14 @@ use std::fmt;
 use std::path::PathBuf;
 
 use etcd_data::Revision;
+use etcd_data::data_dir::record::{Account, Lacking, Record};
+use etcd_data::database::RevisionRange;
 use etcd_data::holes::Holes;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 
-use super::decision::{Decision, Restore};
+use super::decision::{Decision, From, Restore};
+use super::place::Place;
 
 /// A member that can be started.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,8 +20,6 @@ pub struct Ready {
     pub decision: Decision,
     /// What etcd has to be told of its cluster.
     pub launch: Launch,
-    /// What a restore did, if there was one.
-    pub rebuilt: Option<Rebuilt>,
 }
 
 /// What etcd has to be told of its cluster. It does not listen to it where its directory knows better.
@@ -65,13 +66,44 @@ pub struct BroughtBack {
     pub rebuilt: Rebuilt,
 }
 
+/// For so long it is told that a member was restored: whoever is on call next sees it too. The archive tells it for good, in
+/// where its lineages begin.
+const IS_NEWS_FOR: SignedDuration = SignedDuration::from_hours(24);
+
 impl BroughtBack {
-    /// Tells that a start has just `rebuilt` the data directory, if it has.
-    pub(crate) fn tell(told: &watch::Sender<Option<Self>>, rebuilt: Option<Rebuilt>) {
-        if let Some(rebuilt) = rebuilt {
-            tracing::warn!(%rebuilt, "the data directory was built anew");
-            told.send_replace(Some(Self { at: Timestamp::now(), rebuilt }));
+    /// The restore that the data directory at `place` comes from, if a start did it and that is news at `now`. The directory
+    /// itself remembers it, so that it is told also where the agent that did it died before it could.
+    pub fn of(place: &Place, now: Timestamp) -> Option<Self> {
+        let record = Record::read(&place.data_dir.join("member"))?;
+        let Account { time, of_disk, highest, set_aside } = record.account.clone()?;
+        let revision = Revision(record.revision);
+        let from = if of_disk { From::Disk } else { From::Archive };
+        let holes = record.lacks.map(|Lacking { count, from, to }| {
+            let first = RevisionRange { from: Revision(from), to: Revision(to) };
+            Holes { count, first }
+        });
+        let rebuilt = Rebuilt {
+            restore: Restore { from, revision, highest: Revision(highest) },
+            begins_at: record.begins_at.map_or(revision, Revision),
+            kept: record.kept_beside(&place.data_dir),
+            set_aside,
+            holes,
+        };
+        Some(Self { at: time.parse().ok()?, rebuilt }).filter(|brought_back| brought_back.is_news(now))
+    }
+
+    /// Tells of it, if there is one.
+    pub(crate) fn tell(told: &watch::Sender<Option<Self>>, place: &Place) {
+        let brought_back = Self::of(place, Timestamp::now());
+        if let Some(Self { at, rebuilt }) = &brought_back {
+            tracing::warn!(%at, %rebuilt, "the data directory was built anew");
         }
+        told.send_replace(brought_back);
+    }
+
+    /// Whether it is told at `now`.
+    pub fn is_news(&self, now: Timestamp) -> bool {
+        now.duration_since(self.at) <= IS_NEWS_FOR
     }
 }
 

@@ -8,12 +8,14 @@ use std::time::Duration;
 use archive::At;
 use archive::plan::Wanted;
 use archive::rebuild::BuildPoint;
+use etcd_data::data_dir::record::Account;
 use etcd_data::holes::Holes;
 use etcd_data::restore::destination::Existing;
 use etcd_data::restore::high_water::{HighWater, bump, margin};
 use etcd_data::restore::options::Token;
-use etcd_data::restore::{Options, Plan, RestoreError, Restored, restore};
+use etcd_data::restore::{Options, Plan, RestoreError, restore};
 use etcd_data::{Database, Revision};
+use jiff::Timestamp;
 use tokio::runtime::Handle;
 
 use super::archived::ArchivePlace;
@@ -21,7 +23,6 @@ use super::decision::{From, Restore};
 use super::directory;
 use super::error::StartError;
 use super::place::Place;
-use super::ready::Rebuilt;
 
 /// What a rebuilding works with.
 pub(super) struct Rebuilding<'a> {
@@ -31,23 +32,27 @@ pub(super) struct Rebuilding<'a> {
     /// For how long the cluster may have gone on after what is known of it.
     pub(super) unseen: Duration,
     pub(super) scratch: &'a Path,
+    /// When.
+    pub(super) now: Timestamp,
     pub(super) stamp: &'a str,
 }
 
 impl Rebuilding<'_> {
     /// Builds it, for a thread that may block.
-    pub(super) fn carry_out(&self, what: Restore, runtime: &Handle) -> Result<Rebuilt, StartError> {
+    pub(super) fn carry_out(&self, what: Restore, runtime: &Handle) -> Result<(), StartError> {
         match (what.from, self.archive) {
             (From::Archive, Some(archive)) => self.of_archive(what, archive, runtime),
             _ => self.of_disk(what),
         }
     }
 
-    fn of_archive(&self, what: Restore, place: &ArchivePlace, runtime: &Handle) -> Result<Rebuilt, StartError> {
+    fn of_archive(&self, what: Restore, place: &ArchivePlace, runtime: &Handle) -> Result<(), StartError> {
         let archive = place.open(runtime)?;
         let build = |point: &BuildPoint| {
             let opened = &point.opened;
+            let set_aside = point.agreed.set_aside.iter().map(|(key, why)| (key.to_string(), why.clone())).collect();
             let options = Options {
+                account: Some(Account { set_aside, ..self.account(what) }),
                 compact_at: opened.to_compact_at(),
                 anchor: opened.anchor().map(archive::Anchor::answer),
                 ..self.options(what, &opened.database)?
@@ -55,17 +60,19 @@ impl Rebuilding<'_> {
             built(&opened.database, &options)
         };
         let at = At::Revision(what.revision);
-        let (point, (plan, restored)) =
-            archive.build(&Wanted::default(), &at, self.scratch, build).map_err(StartError::Archive)?;
-        let set_aside = point.agreed.set_aside.iter().map(|(key, why)| (key.to_string(), why.clone())).collect();
-        Ok(Rebuilt { set_aside, ..rebuilt(what, &plan, restored) })
+        archive.build(&Wanted::default(), &at, self.scratch, build).map_err(StartError::Archive)?;
+        Ok(())
     }
 
-    fn of_disk(&self, what: Restore) -> Result<Rebuilt, StartError> {
+    fn of_disk(&self, what: Restore) -> Result<(), StartError> {
         let database = directory::database(self.place)?;
-        let options = self.options(what, &database)?;
-        let (plan, restored) = built(&database, &options)?;
-        Ok(rebuilt(what, &plan, restored))
+        Ok(built(&database, &self.options(what, &database)?)?)
+    }
+
+    /// What the directory remembers of it, as far as that is known beforehand.
+    fn account(&self, Restore { from, highest, .. }: Restore) -> Account {
+        let of_disk = from == From::Disk;
+        Account { time: self.now.to_string(), of_disk, highest: highest.0, set_aside: Vec::new() }
     }
 
     fn options(&self, what: Restore, database: &Database) -> Result<Options, RestoreError> {
@@ -80,12 +87,13 @@ impl Rebuilding<'_> {
             name: place.name.clone(),
             peer_urls: Some(place.peer_urls.join(",")),
             bump,
+            account: Some(self.account(what)),
             ..Options::new(&place.data_dir, token, self.stamp)
         })
     }
 }
 
-fn built(database: &Database, options: &Options) -> Result<(Plan, Restored), RestoreError> {
+fn built(database: &Database, options: &Options) -> Result<(), RestoreError> {
     let plan = Plan::make(database, options)?;
     tracing::info!(%plan, "building the data directory");
     let restored = restore(database, &plan, &mut |_| {})?;
@@ -98,12 +106,7 @@ fn built(database: &Database, options: &Options) -> Result<(Plan, Restored), Res
              what was kept, lists what is wrong"
         );
     }
-    Ok((plan, restored))
-}
-
-fn rebuilt(what: Restore, plan: &Plan, restored: Restored) -> Rebuilt {
-    let kept = restored.kept.into_iter().chain(restored.kept_wal).collect();
-    Rebuilt { restore: what, begins_at: plan.current_revision, kept, set_aside: Vec::new(), holes: restored.holes }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -116,6 +119,7 @@ mod tests {
     use etcd_data::{KeyValue, RevKey};
 
     use super::*;
+    use crate::start::ready::BroughtBack;
 
     /// A database file in which one key was put at these revisions, and nothing else ever happened.
     fn database_of(revisions: &[i64]) -> Vec<u8> {
@@ -163,10 +167,12 @@ mod tests {
                 high_water: HighWater::Always,
                 unseen: Duration::ZERO,
                 scratch: folder.path(),
+                now: Timestamp::now(),
                 stamp: "now",
             };
             let what = Restore { from: From::Disk, revision: Revision(6), highest: Revision(6) };
-            let rebuilt = rebuilding.of_disk(what).unwrap();
+            rebuilding.of_disk(what).unwrap();
+            let rebuilt = BroughtBack::of(&place, Timestamp::now()).unwrap().rebuilt;
             assert_eq!((rebuilt.holes, rebuilt.kept.len()), (told, 1), "{revisions:?}");
         }
     }

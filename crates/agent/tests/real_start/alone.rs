@@ -7,8 +7,10 @@ use std::path::Path;
 use agent::follow::spool::Fill;
 use agent::pen::Right;
 use agent::start::directory::Depth;
+use agent::start::ready::BroughtBack;
 use agent::start::seen::Held;
 use agent::start::{OnItsWay, Start, Step, volume};
+use jiff::Timestamp;
 use testkit::fixtures::copy_folder;
 use testkit::{Etcd, Member, Version};
 use tokio::sync::watch;
@@ -89,7 +91,7 @@ fn a_corrupt_page_is_restored_from_the_archive_and_what_was_there_is_kept() {
     let (said, Step::Ready(ready)) = ready else { panic!("{ready:?}") };
     let lost = format!("revisions {} to {last} are lost", archived + 1);
     assert_eq!(said, format!("restore revision {archived} from the archive; {lost}"));
-    let rebuilt = ready.rebuilt.as_ref().unwrap();
+    let rebuilt = BroughtBack::of(&world.setup(0).place, Timestamp::now()).unwrap().rebuilt;
     assert!(rebuilt.to_string().contains(&lost) && !rebuilt.is_whole(), "{rebuilt}");
     let [kept] = &kept(&world.data_dir(0))[..] else { panic!("what was there is not kept") };
     assert_eq!(rebuilt.kept, std::slice::from_ref(kept));
@@ -281,7 +283,7 @@ fn what_was_archived_of_a_member_is_drilled_and_recorded() {
     let archive = world.setup(0).archive.unwrap().open(world.runtime.handle()).unwrap();
     let program = Program::find(Some(&Version::V36.etcd()), Vec::new()).unwrap();
     let (_, stop) = watch::channel(false);
-    let (scratch, runtime, now) = (world.folder.path(), world.runtime.handle(), jiff::Timestamp::now());
+    let (scratch, runtime, now) = (world.folder.path(), world.runtime.handle(), Timestamp::now());
     let at = archive::At::Latest;
     let (drilled, recorded) = scheduled::drill(&archive, &at, &program, scratch, runtime, stop, now).unwrap();
     assert_eq!((drilled.answers.hash.revision.0, drilled.answers.keys, recorded.len()), (archived, 40, 1));

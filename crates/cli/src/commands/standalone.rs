@@ -164,8 +164,8 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
             Arc::new(Bringing { home, here, orders, standing, told: Arc::new(restoring) }) as Arc<dyn Restorer>
         });
         let scheme = if tls.is_some() { "https" } else { "http" };
-        if let Some(BroughtBack { rebuilt, .. }) = &*lost.borrow() {
-            ui.line(format!("restored  {rebuilt}\n"))?;
+        if let Some(BroughtBack { at, rebuilt }) = &*lost.borrow() {
+            ui.line(format!("restored  at {at:.0}: {rebuilt}\n"))?;
         }
         args.say(ui, &dir, &agent, &format!("{scheme}://{page}"))?;
         let forward = Forward::new(None, None).map_err(|error| Failure::of(error.kind(), &error))?;

@@ -1,4 +1,5 @@
-//! What a restored data directory remembers of its making: which directory it replaced.
+//! What a restored data directory remembers of its making: which directory it replaced, what it lacks, and what whoever had it
+//! restored wants to be remembered.
 //!
 //! The record lies in the directory itself, as `member/refloat-restore.json`, where etcd does not look. So it appears
 //! and goes with the directory in the same rename, and is true whenever it can be seen.
@@ -8,6 +9,8 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::holes::Holes;
+use crate::restore::destination::Unit;
 use crate::revision::Revision;
 
 /// The file's name.
@@ -36,6 +39,41 @@ pub struct Record {
     /// The log's folder, from the data directory, where it lies in that and is not `member/wal`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wal_inside: Option<PathBuf>,
+    /// The revision that the member begins at: the restored one, or a higher one. Nothing in records of before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begins_at: Option<i64>,
+    /// What is missing of history in what it was made of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lacks: Option<Lacking>,
+    /// Why it was restored, where that was no person's order: they were told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<Account>,
+}
+
+/// Revisions that are missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lacking {
+    /// How many.
+    pub count: u64,
+    /// The first of them.
+    pub from: i64,
+    /// The last of those that follow on that one.
+    pub to: i64,
+}
+
+/// What whoever had a directory restored knows of it. It comes with the directory, for whoever has made it may be gone before it
+/// has told anybody.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Account {
+    /// When, as RFC 3339 has it.
+    pub time: String,
+    /// Whether it was made of what lay in the directory before, and not of an archive.
+    pub of_disk: bool,
+    /// The highest revision that is known to have been.
+    pub highest: i64,
+    /// Objects of the archive that were of no use, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub set_aside: Vec<(String, String)>,
 }
 
 /// What was done to a log that lies elsewhere.
@@ -51,12 +89,25 @@ pub struct WalRecord {
 impl Record {
     /// A record of a restore of `revision`.
     pub fn new(stamp: &str, revision: Revision, kept: Option<String>, wal: Option<WalRecord>) -> Self {
-        Self { format: FORMAT, stamp: stamp.into(), revision: revision.0, kept, wal, wal_inside: None }
+        Self { format: FORMAT, stamp: stamp.into(), revision: revision.0, kept, wal, ..Self::default() }
+    }
+
+    /// The record of a restore of a member that begins at `begins_at` and lacks `holes`, which came about as `account` has it.
+    pub fn of_member(self, begins_at: Revision, holes: Option<Holes>, account: Option<Account>) -> Self {
+        Self { begins_at: Some(begins_at.0), lacks: holes.map(Into::into), account, ..self }
     }
 
     /// The record of a restore that puts the log into the folder `inside` of the data directory.
     pub fn with_wal_inside(self, inside: PathBuf) -> Self {
         Self { wal_inside: Some(inside), ..self }
+    }
+
+    /// Where what was replaced is kept, as far as it is there: beside `data_dir`, which has this record, and beside the log.
+    pub fn kept_beside(&self, data_dir: &Path) -> Vec<PathBuf> {
+        let beside = |unit: Unit| Some(unit.of(data_dir).with_file_name(self.kept.as_deref()?));
+        let log = self.wal.as_ref().and_then(|wal| Some(wal.dir.with_file_name(wal.kept.as_deref()?)));
+        let all = [beside(Unit::DataDir), beside(Unit::Member), log];
+        all.into_iter().flatten().filter(|path| path.exists()).collect()
     }
 
     /// The bytes of the file.
@@ -87,6 +138,12 @@ impl Record {
         [Some(self.stamp.as_str()), self.kept.as_deref(), self.wal.as_ref().and_then(|wal| wal.kept.as_deref())]
             .into_iter()
             .flatten()
+    }
+}
+
+impl From<Holes> for Lacking {
+    fn from(Holes { count, first }: Holes) -> Self {
+        Self { count, from: first.from.0, to: first.to.0 }
     }
 }
 

@@ -8,7 +8,7 @@ use std::thread;
 use super::destination::{Unit, WalPlace};
 use super::disk::{Disk, NewFile};
 use super::error::RestoreError;
-use super::member_dir::{create_dir, sync_dir, write_member, write_wal};
+use super::member_dir::{create_dir, sync_dir, write_record, write_snap, write_wal};
 use super::new_tables::new_tables;
 use super::options::DigestRule;
 use super::plan::{History, Plan, Schema};
@@ -56,9 +56,10 @@ pub(crate) fn build(
         (WalPlace::Elsewhere { .. }, Some(new_wal)) => write_wal(disk, plan, new_wal)?,
         (WalPlace::Elsewhere { .. }, None) => {}
     }
-    write_member(disk, plan, &member)?;
+    write_snap(disk, plan, &member)?;
     let built =
         beside_digest(source, plan.digest, || write_database(disk, source, plan, &member.join("snap/db"), progress))?;
+    write_record(disk, plan, built.holes, &member)?;
     sync_dir(disk, &member.join("snap"))?;
     sync_dir(disk, &member)?;
     sync_dir(disk, new)?;

@@ -7,18 +7,28 @@ use super::disk::{Disk, NewFile};
 use super::error::RestoreError;
 use super::plan::Plan;
 use crate::data_dir::record::{self, Record, WalRecord};
+use crate::holes::Holes;
 use crate::raft::ConfState;
 use crate::snap::{Membership, Snap};
 use crate::wal::SegmentName;
 use crate::wal::fresh::{FIRST_TERM, fresh_log};
 
-/// The folders of a new member at `member`, with everything in them but the log and the database, all synced.
-pub(crate) fn write_member(disk: &dyn Disk, plan: &Plan, member: &Path) -> Result<(), RestoreError> {
+/// The folder for the database of a new member at `member`, with the raft snapshot in it, synced.
+pub(crate) fn write_snap(disk: &dyn Disk, plan: &Plan, member: &Path) -> Result<(), RestoreError> {
     let snap = snap(plan);
     let folder = member.join("snap");
     create_dir(disk, &folder)?;
-    write_file(disk, &folder.join(snap.name().to_string()), &snap.encode(), |_| Ok(()))?;
-    write_file(disk, &member.join(record::FILE_NAME), &record(plan).to_json(), |_| Ok(()))
+    write_file(disk, &folder.join(snap.name().to_string()), &snap.encode(), |_| Ok(()))
+}
+
+/// Our own record in a new member at `member`, synced; its database lacks `holes`.
+pub(crate) fn write_record(
+    disk: &dyn Disk,
+    plan: &Plan,
+    holes: Option<Holes>,
+    member: &Path,
+) -> Result<(), RestoreError> {
+    write_file(disk, &member.join(record::FILE_NAME), &record(plan, holes).to_json(), |_| Ok(()))
 }
 
 /// The log of the new member in the new folder `wal`, synced.
@@ -39,9 +49,12 @@ fn snap(plan: &Plan) -> Snap {
     }
 }
 
-fn record(plan: &Plan) -> Record {
+fn record(plan: &Plan, holes: Option<Holes>) -> Record {
     let Destination { kept, wal, .. } = &plan.destination;
-    let record = |wal| Record::new(&plan.stamp, plan.revision, kept.clone(), wal);
+    let record = |wal| {
+        let record = Record::new(&plan.stamp, plan.revision, kept.clone(), wal);
+        record.of_member(plan.current_revision, holes, plan.account.clone())
+    };
     match wal {
         WalPlace::Inside(inside) if inside == Path::new("member/wal") => record(None),
         WalPlace::Inside(inside) => record(None).with_wal_inside(inside.clone()),

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use super::destination::Existing;
+use crate::data_dir::record::Account;
 use crate::hash::HashKv;
 use crate::revision::Revision;
 
@@ -45,6 +46,8 @@ pub struct Options {
     pub digest: DigestRule,
     /// What a member of the source's cluster once answered: the source has to give the same.
     pub anchor: Option<HashKv>,
+    /// What the directory is to remember of why it was restored, if that is to be told later.
+    pub account: Option<Account>,
 }
 
 /// Where a member that is alone is found by its peers if nothing else is said.
@@ -70,6 +73,7 @@ impl Options {
             compact_at: None,
             digest: DigestRule::MustMatch,
             anchor: None,
+            account: None,
         }
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use super::destination::Destination;
 use super::error::{PlanError, RestoreError};
 use super::options::{Alarms, Bump, DEFAULT_PEER_URL, DigestRule, EtcdVersion, ForVersion, Leases, Options, Token};
+use crate::data_dir::record::Account;
 use crate::database::Database;
 use crate::hash::HashKv;
 use crate::initial_cluster::{InitialCluster, InitialClusterError};
@@ -51,6 +52,9 @@ pub struct Plan {
     pub digest: DigestRule,
     /// What a member of the source's cluster once answered: the source has to give the same.
     pub anchor: Option<HashKv>,
+    /// What the directory is to remember of why it was restored.
+    #[serde(skip)]
+    pub account: Option<Account>,
 }
 
 /// What of the history up to the restored revision is left out.
@@ -130,6 +134,7 @@ impl Plan {
             alarms: options.alarms,
             digest: options.digest,
             anchor: options.anchor,
+            account: options.account.clone(),
             page_size: source.page_size,
         })
     }
