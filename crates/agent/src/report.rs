@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::points::Proof;
+use api::points::{Baseless, Proof};
 use api::restore::Restoring;
 use api::status::{
     Agent, Capture, CaptureState, Cluster, Destination, Health, MAX_SAMPLES, Member, Outcome, Reached, Recoverable,
@@ -180,7 +180,7 @@ impl Heard {
             agent: reporter.agent.clone(),
             cluster,
             recoverable,
-            members: sight.map(members).unwrap_or_default(),
+            members: sight.map(|sight| members(sight, followed(&self.standing))).unwrap_or_default(),
             capture: self.capture(&reporter.agent.name, &reporter.rhythm, &samples),
             destinations: self.destinations(home),
             upkeep: self.upkeep(),
@@ -305,6 +305,7 @@ impl Heard {
             reached: self.reached(),
             objects: self.upkeep.listed.map(|(objects, _)| objects),
             size_bytes: self.upkeep.listed.map(|(_, bytes)| bytes),
+            baseless: baseless(&self.upkeep),
         }
     }
 
@@ -360,6 +361,17 @@ fn proven(upkeep: &upkeep::UpkeepStatus) -> impl Iterator<Item = Reached> {
     })
 }
 
+/// Changes that no full leads to, as they were found.
+fn baseless(upkeep: &upkeep::UpkeepStatus) -> Vec<Baseless> {
+    let told = |(place, baseless): &(String, archive::plan::Baseless)| Baseless {
+        lineage: place.strip_prefix("lineage ").map(Into::into),
+        from: baseless.from.0,
+        to: baseless.to.0,
+        sure: true,
+    };
+    upkeep.baseless.iter().map(told).collect()
+}
+
 /// A destination that is copied to.
 fn elsewhere(place: &str, upkeep: &upkeep::UpkeepStatus) -> Destination {
     let last = upkeep.copy.last.as_ref();
@@ -379,6 +391,7 @@ fn elsewhere(place: &str, upkeep: &upkeep::UpkeepStatus) -> Destination {
         reached: proven(upkeep).collect(),
         objects: upkeep.listed.map(|(objects, _)| objects),
         size_bytes: upkeep.listed.map(|(_, bytes)| bytes),
+        baseless: baseless(upkeep),
     }
 }
 
@@ -404,9 +417,24 @@ fn outcome(last: &upkeep::Outcome) -> Outcome {
     }
 }
 
-fn members(sight: &Sight) -> Vec<Member> {
-    let heard = sight.members.iter().map(|member| member.answer.as_ref().ok().map(|_| sight.taken));
-    sight.now().members.iter().zip(heard).map(|(member, heard)| told(member, heard)).collect()
+/// The member that is followed, and how far its watch says that it is: that is newer than what it answered when it was looked at.
+fn followed(standing: &Standing) -> Option<(&str, Mark)> {
+    let is_heard = matches!(standing.doing, Doing::Following | Doing::TakingFull);
+    Some((standing.member.as_deref().filter(|_| is_heard)?, standing.seen?))
+}
+
+fn members(sight: &Sight, followed: Option<(&str, Mark)>) -> Vec<Member> {
+    let heard = |member: &MemberSight| member.answer.as_ref().ok().map(|_| sight.taken);
+    let now = sight.now();
+    let members = sight.members.iter().map(heard).zip(&now.members).map(|(heard, member)| {
+        let watched = followed.filter(|(name, _)| choose::called(member) == *name).map(|(_, mark)| mark.revision.0);
+        let told = told(member, heard);
+        Member {
+            revision: told.revision.map(|revision| watched.map_or(revision, |watched| revision.max(watched))),
+            ..told
+        }
+    });
+    members.collect()
 }
 
 fn told(member: &MemberSight, heard: Option<Timestamp>) -> Member {

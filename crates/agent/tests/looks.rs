@@ -12,7 +12,7 @@ use agent::http::looks::restorer::Restorer;
 use agent::http::looks::{Looks, changing, reading, revealing};
 use agent::http::{Guard, Limits, Listener, Routes, serve};
 use api::keys::{Became, Diff, Found, History, Keys};
-use api::points::{PointKind, Proof, Timeline};
+use api::points::{Baseless, PointKind, Proof, Timeline};
 use api::problem::{Kind, Problem};
 use api::restore::{Here, Order, Plan, Read, Restoring, Wish};
 use api::status::{Agent, Cluster, Status};
@@ -122,6 +122,17 @@ async fn the_timeline_has_lineages_holes_and_proofs() {
     assert_eq!(second.levels.iter().map(|level| level.count).sum::<u64>() + 1, second.points.len() as u64);
     let newest = timeline.newest_proven.unwrap();
     assert_eq!((newest.revision, newest.proof), (LAST, Proof::Sealed));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_that_no_full_leads_to_are_in_the_timeline() {
+    let asked = asked().await;
+    asked.world.lose_first_full();
+    let timeline: Timeline = asked.get("/api/v1/points").await;
+    let [first, second] = &timeline.lineages[..] else { panic!("two lineages") };
+    let lineage = Some(asked.world.lineages[0].to_string());
+    assert_eq!(first.baseless, Some(Baseless { lineage, from: 101, to: HOLE.0, sure: false }));
+    assert_eq!(second.baseless, None);
 }
 
 #[tokio::test(flavor = "multi_thread")]

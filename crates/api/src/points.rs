@@ -61,6 +61,8 @@ pub struct Lineage {
     pub parent: Option<Parent>,
     /// The revisions any of which can be restored, as far as names tell, in order.
     pub ranges: Vec<Range>,
+    /// Changes before all of those that no full leads to; null if there are none.
+    pub baseless: Option<Baseless>,
     /// What is missing between them.
     pub holes: Vec<Hole>,
     /// Its deltas together, by how often they were merged.
@@ -91,6 +93,19 @@ pub struct Range {
     pub from_time: Option<Timestamp>,
     /// When the last was there, as far as names of objects tell.
     pub to_time: Option<Timestamp>,
+}
+
+/// Changes that cannot be restored, because no full leads to them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Baseless {
+    /// The lineage; null where the layout knows none.
+    pub lineage: Option<String>,
+    /// The first revision that a delta has.
+    pub from: i64,
+    /// The last.
+    pub to: i64,
+    /// Whether that is sure; if not, the next full may have them.
+    pub sure: bool,
 }
 
 /// Revisions that are missing.

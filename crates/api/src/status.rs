@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::points::Proof;
+use crate::points::{Baseless, Proof};
 use crate::restore::Restoring;
 
 /// How things are.
@@ -259,6 +259,8 @@ pub struct Destination {
     pub objects: Option<u64>,
     /// Their bytes; null if it was not listed yet.
     pub size_bytes: Option<u64>,
+    /// Changes there that no full leads to, for sure, as they were found when all was looked at last.
+    pub baseless: Vec<Baseless>,
 }
 
 /// What is done from time to time.

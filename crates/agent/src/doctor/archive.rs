@@ -59,6 +59,8 @@ struct Ours {
     recipients: Option<Vec<String>>,
     /// Revisions that are missing for sure, and those that the next full may have.
     holes: Vec<(String, Revision, Sure)>,
+    /// Changes that no full leads to, and whether that is sure.
+    baseless: Vec<(String, Sure)>,
     /// Who may write. Nothing if nobody ever did.
     writer: Result<Option<Claim>, String>,
     /// The newest point that is proven so far, and when that was shown.
@@ -124,6 +126,7 @@ fn read(place: &Site, runtime: Handle) -> Seen {
         tip,
         recipients: recipients(&archive),
         holes: holes(&archive),
+        baseless: baseless(&archive),
         writer: writer(&archive),
         proven: proven(&archive).unwrap_or_default(),
     }))
@@ -143,6 +146,18 @@ fn holes(archive: &Archive) -> Vec<(String, Revision, Sure)> {
         let text = hole.to_string();
         let missing = text.split(';').next().unwrap_or_default().to_owned();
         (missing, hole.before.to, if points.is_sure(hole, &Known::default()) { Sure::Yes } else { Sure::No })
+    });
+    told.collect()
+}
+
+fn baseless(archive: &Archive) -> Vec<(String, Sure)> {
+    let known = Known::default();
+    let points = Points::of(archive.catalogue(), &known);
+    let told = points.lineages.iter().filter_map(|points| {
+        let baseless = points.baseless?;
+        let of = points.lineage.map(|lineage| format!("lineage {lineage}: ")).unwrap_or_default();
+        let sure = if points.is_surely_baseless(&baseless, &known) { Sure::Yes } else { Sure::No };
+        Some((format!("{of}{baseless}"), sure))
     });
     told.collect()
 }
@@ -182,6 +197,7 @@ fn judge(seen: &Seen, now: Timestamp) -> Vec<Finding> {
     findings.extend(of_end(ours, now));
     findings.push(of_recipients(ours));
     findings.extend(of_holes(ours));
+    findings.extend(of_baseless(ours));
     findings.push(of_writer(ours, now));
     if matches!(ours.tip, Ok(Some(_))) {
         findings.extend(of_proofs(ours, now));
@@ -242,6 +258,23 @@ fn of_holes(ours: &Ours) -> Vec<Finding> {
     }
     };
     ours.holes.iter().map(told).collect()
+}
+
+/// What deltas have, and nobody can restore. Nothing is said where there is none of that.
+fn of_baseless(ours: &Ours) -> impl Iterator<Item = Finding> {
+    ours.baseless.iter().map(|(what, sure)| {
+        let check = Check::of("baseless");
+        match sure {
+            Sure::Yes => check.warning(
+                what.clone(),
+                "another destination may have the full that they followed on (`refloat copy`); `refloat agent` takes a new one",
+            ),
+            Sure::No => check.advice(
+                format!("{what}, unless the next full has them"),
+                "`refloat points ARCHIVE --long` looks into it",
+            ),
+        }
+    })
 }
 
 fn of_writer(ours: &Ours, now: Timestamp) -> Finding {

@@ -1,6 +1,6 @@
 //! What is so now, taken from the agent's status.
 
-use api::points::Proof;
+use api::points::{Baseless, Proof};
 use api::status::{CaptureState, Health, Member, Outcome, Role, Severity, Status, Task, Verdict};
 use jiff::Timestamp;
 
@@ -19,6 +19,7 @@ pub(super) struct Now {
     destination_healthy: Gauges,
     destination_objects: Gauges,
     destination_bytes: Gauges,
+    baseless: Gauges,
     revision_seen: Gauges,
     revision_sealed: Gauges,
     revision_rate: Gauges,
@@ -89,6 +90,11 @@ impl Now {
             destination_healthy: gauge("destination_healthy", &["destination"], "1 if it did what it was asked last"),
             destination_objects: gauge("destination_objects", &["destination"], "Objects of the archive there"),
             destination_bytes: gauge("destination_size_bytes", &["destination"], "Their bytes"),
+            baseless: gauge(
+                "baseless_revisions",
+                &["destination"],
+                "Revisions there that cannot be restored, because no full leads to them",
+            ),
             revision_seen: gauge("revision_seen", &[], "The newest revision that was seen"),
             revision_sealed: gauge("revision_sealed", &[], "The newest revision that is sealed"),
             revision_rate: gauge("revisions_per_second", &[], "Revisions in a second, over the last ten"),
@@ -149,6 +155,8 @@ impl Now {
             self.destination_healthy.set_known(&[place], healthy(destination.health));
             self.destination_objects.set_known(&[place], destination.objects.map(count));
             self.destination_bytes.set_known(&[place], destination.size_bytes.map(count));
+            let revisions = |baseless: &Baseless| baseless.to.saturating_sub(baseless.from).saturating_add(1);
+            self.baseless.set(&[place], revision(destination.baseless.iter().map(revisions).sum()));
             for reached in &destination.reached {
                 let Some(proof) = word_of(reached.proof) else { continue };
                 self.point_age.set(&[place, proof], since(status.now, reached.shown));
@@ -221,6 +229,7 @@ impl Now {
             destination_healthy,
             destination_objects,
             destination_bytes,
+            baseless,
             revision_seen,
             revision_sealed,
             revision_rate,
@@ -247,7 +256,8 @@ impl Now {
         let of_the_agent = [build, recoverable, until, lag, restore_expected, findings];
         let of_capture = [revision_seen, revision_sealed, revision_rate, seal_after, state, is_writer, epoch];
         let of_the_spool = [spool_objects, spool_bytes, spool_limit];
-        let of_places = [point_age, point_revision, destination_healthy, destination_objects, destination_bytes];
+        let of_places =
+            [point_age, point_revision, destination_healthy, destination_objects, destination_bytes, baseless];
         let of_members =
             [member_healthy, member_leads, member_revision, member_db, member_in_use, member_quota, member_alarm];
         let of_tasks = [task_running, task_last, task_succeeded, task_seconds];

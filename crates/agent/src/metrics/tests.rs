@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api::points::Proof;
+use api::points::{Baseless, Proof};
 use api::status::{Agent, Cluster, Destination, Finding, Health, Member, Outcome, Reached, Role, Severity, Verdict};
 
 use super::*;
@@ -33,6 +33,7 @@ fn status() -> Status {
         reached: vec![reached(Proof::Sealed, "59"), reached(Proof::Drilled, "30")],
         objects: None,
         size_bytes: Some(7),
+        baseless: vec![Baseless { lineage: None, from: 5, to: 9, sure: true }],
     });
     status.members.push(member("m0", Role::Leader, &["NOSPACE", "NEW"]));
     let what = "a hole".to_owned();

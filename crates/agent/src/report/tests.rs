@@ -106,6 +106,32 @@ async fn monitoring_sees_the_alarms_of_each_member() {
     }
 }
 
+/// A look is some seconds old, and the watch is not.
+#[tokio::test]
+async fn the_member_that_is_followed_is_where_its_watch_says() {
+    let reporter = reporter().await;
+    let members = [1, 2].map(|id| MemberSight {
+        id,
+        name: format!("m{id}"),
+        client_urls: Vec::new(),
+        peer_urls: Vec::new(),
+        is_learner: false,
+        answer: Ok(MemberAnswer { revision: Revision(1), ..MemberAnswer::default() }),
+    });
+    for (doing, expected) in [(Doing::Following, [50, 1]), (Doing::TakingFull, [50, 1]), (Doing::StandingBy, [1, 1])] {
+        let standing = Standing {
+            doing,
+            member: Some("m1".into()),
+            seen: Some(Mark { revision: Revision(50), seen: Timestamp::UNIX_EPOCH }),
+            sight: Some(Sight { members: members.to_vec(), ..Sight::default() }),
+            ..Standing::default()
+        };
+        let status = Heard { standing, ..Heard::default() }.status(Timestamp::now(), &reporter, Vec::new());
+        let told: Vec<Option<i64>> = status.members.iter().map(|member| member.revision).collect();
+        assert_eq!(told, expected.map(Some), "{doing:?}");
+    }
+}
+
 #[tokio::test]
 async fn whose_etcd_raises_an_alarm_is_told_what_to_do() {
     let reporter = reporter().await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use archive::Error;
 use archive::archive::Archive;
 use archive::check::{CheckPlan, Checking, Choice, Finding, Tell};
-use archive::plan::{Fault, Known};
+use archive::plan::{Baseless, Fault, Known};
 use archive::proof::proven::{ProvenPoint, Recorded};
 use archive::proof::{Evidence, Item, Level};
 use etcd_data::soundness::Severity;
@@ -51,6 +51,8 @@ pub(super) struct Checked {
     pub(super) findings: Findings,
     /// What cannot be restored from.
     pub(super) unusable: BTreeSet<Key>,
+    /// Changes that no full leads to, by lineage.
+    baseless: Vec<(String, Baseless)>,
 }
 
 /// Tells how much of `work` is done, as often as that shows.
@@ -80,7 +82,12 @@ pub(super) fn check(
         all.filter(|(_, finding)| !finding.is_note()).map(|(place, finding)| (place, finding.to_string())).collect();
     let unusable = report.objects.iter().filter(|object| object.findings.iter().any(is_damage));
     let unusable = unusable.map(|object| object.entry.key.clone()).collect();
-    Ok(Checked { objects: report.objects.len(), unreached: report.unreached().count(), findings, unusable })
+    let baseless = report.others.iter().filter_map(|(place, finding)| match finding {
+        Finding::Baseless(baseless) => Some((place.clone(), *baseless)),
+        _ => None,
+    });
+    let (objects, unreached, baseless) = (report.objects.len(), report.unreached().count(), baseless.collect());
+    Ok(Checked { objects, unreached, findings, unusable, baseless })
 }
 
 /// Whether an object of which that is found cannot be restored from. Where objects contradict each other, at least one of
@@ -96,7 +103,7 @@ fn is_damage(finding: &Finding) -> bool {
 impl Checked {
     /// Tells it as what `work` found.
     fn tell(self, work: Work, archive: &Archive, told: &watch::Sender<UpkeepStatus>) -> Result<String, Error> {
-        let Self { objects, unreached, findings, unusable } = self;
+        let Self { objects, unreached, findings, unusable, baseless } = self;
         let said = match (findings.len(), unreached) {
             (0, 0) => format!("{objects} objects are as they should be"),
             (0, unreached) => {
@@ -104,7 +111,10 @@ impl Checked {
             }
             (count, _) => format!("{count} things are wrong in {objects} objects"),
         };
-        told.send_modify(|told| told.found(work, findings, unusable));
+        told.send_modify(|told| {
+            told.found(work, findings, unusable);
+            told.baseless = baseless;
+        });
         tell_proven(archive, told)?;
         Ok(said)
     }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use archive::plan::Baseless;
 use archive::proof::Level;
 use archive::proof::proven::ProvenPoint;
 use jiff::Timestamp;
@@ -72,6 +73,8 @@ pub struct UpkeepStatus {
     pub findings: BTreeMap<Work, Findings>,
     /// What each kind of work found to be of no use when it looked last.
     pub unusable: BTreeMap<Work, BTreeSet<Key>>,
+    /// Changes that no full leads to: of which lineage, and which.
+    pub baseless: Vec<(String, Baseless)>,
     /// How far the archive could be restored; nothing as long as nobody looked, or nothing is there.
     pub reach: Option<Reach>,
     /// How often that was looked at.

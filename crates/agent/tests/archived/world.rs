@@ -5,7 +5,7 @@
 #![allow(dead_code, reason = "each test has its own needs of it")]
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -244,6 +244,12 @@ impl World {
         file.set_modified(self.moment(to).into()).unwrap();
         items.push((name.to_string(), ObjectDigest(link.0), Revision(to)));
         link
+    }
+
+    /// Loses the full that the first lineage begins with.
+    pub(crate) fn lose_first_full(&self) {
+        let name = FullName { revision: Revision(100), time: self.moment(100), form: FullForm::Logical };
+        fs::remove_file(self.path(&Name::Full(self.lineages[0].clone(), name))).unwrap();
     }
 
     fn path(&self, name: &Name) -> PathBuf {

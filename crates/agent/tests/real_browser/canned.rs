@@ -1,6 +1,6 @@
 //! What an agent would tell of a cluster of three that is well, or not.
 
-use api::points::Proof;
+use api::points::{Baseless, Proof};
 use api::status::{
     Agent, Capture, CaptureState, Cluster, Destination, Doing, Finding, Health, Member, Outcome, Reached, Recoverable,
     Role, Sample, Severity, Spool, Status, Task, Trouble, Upkeep, Verdict,
@@ -75,6 +75,7 @@ pub(crate) fn well(world: &World, now: Timestamp) -> Status {
                 reached: proven.clone(),
                 objects: Some(1_284),
                 size_bytes: Some(3_412_000_000),
+                baseless: Vec::new(),
             },
             Destination {
                 place: format!("file://{}", world.folder.path().display()),
@@ -83,6 +84,7 @@ pub(crate) fn well(world: &World, now: Timestamp) -> Status {
                 reached: proven.into_iter().take(2).collect(),
                 objects: Some(62),
                 size_bytes: Some(194_000),
+                baseless: vec![Baseless { lineage: None, from: 5, to: 40, sure: true }],
             },
         ],
         upkeep: upkeep(now),

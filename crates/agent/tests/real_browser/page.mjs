@@ -42,7 +42,7 @@ await step('members, capture, destinations and upkeep are told', async () => {
   const capture = await card(page, 'Capture').innerText();
   for (const said of ['following every change', '24.3', 'revisions per second', 'epoch 14', 'merging 12 deltas']) assert.ok(capture.includes(said), `${said} in ${capture}`);
   const destinations = await card(page, 'Destinations').innerText();
-  for (const said of ['s3://acme-backups/etcd', 'no point', '3.2 GiB']) assert.ok(destinations.includes(said), `${said} in ${destinations}`);
+  for (const said of ['s3://acme-backups/etcd', 'no point', '3.2 GiB', 'no full leads to revision 5 to 40']) assert.ok(destinations.includes(said), `${said} in ${destinations}`);
   const upkeep = await card(page, 'Upkeep').innerText();
   for (const said of ['no permission', 'running', 'not scheduled', 'never']) assert.ok(upkeep.includes(said), `${said} in ${upkeep}`);
   await see(card(page, 'Findings').getByText('58 % of its database file is waste'));
@@ -100,6 +100,21 @@ await step('points are listed with their proofs, and the hole between them', asy
   assert.ok((await page.getByText('drilled').count()) > 1);
   await page.getByLabel('Kind').selectOption('full');
   await page.waitForFunction(() => [...document.querySelectorAll('tbody tr:not(.hole)')].length === 1);
+});
+
+await step('changes that no full leads to are told where points are, and beside the timeline', async () => {
+  await page.route('**/api/v1/points*', async (route) => {
+    const response = await route.fetch();
+    const told = await response.json();
+    told.lineages[0].baseless = { lineage: told.lineages[0].lineage, from: 5, to: 40, sure: false };
+    await route.fulfill({ response, json: told });
+  });
+  await page.getByRole('link', { name: 'Overview' }).click();
+  await page.getByRole('link', { name: 'Points' }).click();
+  await see(page.getByText('The changes from revision 5 to 40 have no full to start from, as far as names tell.'));
+  await page.getByRole('link', { name: 'Overview' }).click();
+  await see(card(page, 'Timeline').getByText(/the changes from revision 5 to 40 have no full to start from/));
+  await page.unroute('**/api/v1/points*');
 });
 
 await step('a key that was deleted is found in its history, with what it was', async () => {

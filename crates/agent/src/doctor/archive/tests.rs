@@ -45,6 +45,7 @@ fn ours() -> Ours {
         tip: Ok(Some(Box::new(tip))),
         recipients: Some(vec!["age1a".into(), "age1b".into()]),
         holes: Vec::new(),
+        baseless: Vec::new(),
         writer: Ok(Some(claim("2026-11-21T11:59:57Z", false))),
         proven: [Level::Sealed, Level::Anchored, Level::Drilled].map(|level| (level, Revision(80), began)).to_vec(),
     }
@@ -84,6 +85,8 @@ fn each_thing_is_judged_by_itself() {
     differs(|ours| ours.recipients = Some(vec!["age1a".into()]), "encryption advice");
     differs(|ours| ours.holes = vec![("5 is missing".into(), Revision(4), Sure::Yes)], "holes warning");
     differs(|ours| ours.holes = vec![("5 is missing".into(), Revision(4), Sure::No)], "holes advice");
+    differs(|ours| ours.baseless = vec![("5 to 9".into(), Sure::Yes)], "baseless warning");
+    differs(|ours| ours.baseless = vec![("5 to 9".into(), Sure::No)], "baseless advice");
     differs(|ours| ours.writer = Ok(None), "writer warning");
     differs(|ours| ours.writer = Ok(Some(claim("2026-11-21T11:59:57Z", true))), "writer warning");
     differs(|ours| ours.writer = Ok(Some(claim("2026-11-21T11:59:00Z", false))), "writer warning");

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api::points::{Hole, Level, Lineage, Parent, Point, PointKind, Proof, ProvenPoint, Range, Timeline};
+use api::points::{Baseless, Hole, Level, Lineage, Parent, Point, PointKind, Proof, ProvenPoint, Range, Timeline};
 use api::problem::Problem;
 use archive::plan::{Known, LineagePoints};
 use archive::proof::proven::ProvenPoint as NewestProven;
@@ -67,6 +67,12 @@ fn lineage(
         lineage: found.lineage.map(ToString::to_string),
         parent: parent.map(|parent| Parent { lineage: parent.lineage.to_string(), revision: parent.revision.0 }),
         ranges: found.ranges.iter().map(|range| times.range(range)).collect(),
+        baseless: found.baseless.map(|baseless| Baseless {
+            lineage: found.lineage.map(ToString::to_string),
+            from: baseless.from.0,
+            to: baseless.to.0,
+            sure: found.is_surely_baseless(&baseless, known),
+        }),
         holes: found
             .holes
             .iter()

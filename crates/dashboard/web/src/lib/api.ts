@@ -39,6 +39,7 @@ export interface Destination {
   reached: Reached[];
   objects: number | null;
   size_bytes: number | null;
+  baseless: Baseless[];
 }
 
 export interface Restoring {
@@ -112,10 +113,13 @@ export interface Point {
 export interface Range { from: number; to: number; from_time: string | null; to_time: string | null }
 export interface Hole { after: number; next: number | null; beyond: number | null; sure: boolean }
 
+export interface Baseless { lineage: string | null; from: number; to: number; sure: boolean }
+
 export interface Lineage {
   lineage: string | null;
   parent: { lineage: string; revision: number } | null;
   ranges: Range[];
+  baseless: Baseless | null;
   holes: Hole[];
   levels: { level: number; count: number; size_bytes: number; from: number; to: number }[];
   points: Point[];
