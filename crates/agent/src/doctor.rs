@@ -3,7 +3,7 @@
 //! - [`finding`]: what a check ends with
 //! - `store`, `permission`: what may be done in a store
 //! - `archive`, `history`: what is there, and whether it is this cluster's; `destinations`: the same of the other destinations
-//! - `members` looks at etcd; `cluster`, `member`, `rights`, `agreement` judge what was seen
+//! - `members` looks at etcd; `cluster`, `member`, `rights`, `agreement` judge what was seen; `configured`: what it is told by its file
 //! - `certificate`, `clock`, `disk`, `metrics_text`: what those have in common; [`remedy`]: what to do where etcd does not answer
 //!
 //! Looking and judging are apart: what was seen is a plain value, and a judgement is a function of it. Nothing of the cluster is
@@ -14,6 +14,7 @@ mod archive;
 mod certificate;
 mod clock;
 mod cluster;
+mod configured;
 mod destinations;
 mod disk;
 pub mod finding;
@@ -59,11 +60,13 @@ pub struct Cluster {
     pub access: Access,
 }
 
-/// Folders of this machine that are needed.
+/// What of this machine is needed: folders, and a file.
 #[derive(Debug, Clone, Default)]
 pub struct Machine {
     /// A member's data directory.
     pub data_dir: Option<PathBuf>,
+    /// The file that its etcd is configured by.
+    pub etcd_config: Option<PathBuf>,
     /// The folder for what is sealed while the store is away, and how much may be there.
     pub spool: Option<(PathBuf, u64)>,
     /// The folder for scratch files.
@@ -125,6 +128,10 @@ pub async fn examine(patient: Patient) -> Vec<Finding> {
     if let Some(etcd) = &etcd {
         findings
             .extend(Area::Etcd.findings(certificate::examine_ours(etcd.access.tls.as_ref(), Timestamp::now()).await));
+    }
+    if let Some(file) = &machine.etcd_config {
+        let told = configured::look(file).await;
+        findings.extend(Area::Etcd.findings(configured::judge(&told, Timestamp::now())));
     }
     findings.extend(Area::Machine.findings(clock::judge_service()));
     findings.extend(Area::Machine.findings(disk::judge(&disks, database_bytes)));

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
 
+#[path = "desk/examined.rs"]
+mod examined;
 #[path = "desk/users.rs"]
 mod users;
 
@@ -9,70 +11,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 
+use examined::{examine, read, refloat};
 use serde_json::Value;
-use testkit::stores::{Moto, UnpermittedRetention};
+use testkit::stores::{Denial, Moto, Unpermitted};
 use testkit::{Authority, Cluster, ClusterPlan, Ends, Etcd, Member, Port, Version};
 use users::{PASSWORD, with_users};
-
-/// What was found, as `area check subject verdict`, and with what code it ended.
-struct Examined {
-    checks: Vec<Value>,
-    code: Option<i32>,
-}
-
-fn examine(args: &[&str]) -> Examined {
-    read(refloat(&[&["doctor", "-o", "json"], args].concat()))
-}
-
-fn read(output: Output) -> Examined {
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("no JSON, but {said}"));
-    Examined { checks: found["checks"].as_array().unwrap().clone(), code: output.status.code() }
-}
-
-impl Examined {
-    /// The verdicts on one check, whatever it was on.
-    fn verdicts(&self, area: &str, check: &str) -> BTreeSet<&str> {
-        let these = self.checks.iter().filter(|found| found["area"] == area && found["check"] == check);
-        these.map(|found| found["verdict"].as_str().unwrap()).collect()
-    }
-
-    #[track_caller]
-    fn require(&self, area: &str, check: &str, verdict: &str) {
-        assert_eq!(self.verdicts(area, check), BTreeSet::from([verdict]), "{area} {check}: {:#?}", self.checks);
-    }
-
-    /// What is broken, as `area check: what was seen -> what to do`.
-    fn broken(&self) -> Vec<String> {
-        let text = |found: &Value, name: &str| found[name].as_str().unwrap_or_default().to_owned();
-        let broken = self.checks.iter().filter(|found| found["verdict"] == "broken");
-        let told = broken.map(|found| {
-            let [area, check, seen, remedy] = ["area", "check", "seen", "remedy"].map(|name| text(found, name));
-            format!("{area} {check}: {seen} -> {remedy}")
-        });
-        told.collect()
-    }
-
-    #[track_caller]
-    fn require_broken(&self, area: &str, check: &str, remedy: &str) {
-        let begin = format!("{area} {check}: ");
-        let broken = self.broken();
-        assert!(broken.iter().any(|told| told.starts_with(&begin) && told.contains(remedy)), "{begin}: {broken:#?}");
-        assert_eq!(self.code, Some(1));
-    }
-
-    #[track_caller]
-    fn require_nothing_broken(&self) {
-        assert_eq!(self.broken(), [""; 0]);
-        assert_eq!(self.code, Some(0));
-    }
-}
-
-fn refloat(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_refloat")).args(args).stdin(Stdio::null()).output_in_time().unwrap()
-}
 
 fn succeed(args: &[&str]) {
     let output = refloat(args);
@@ -321,7 +266,7 @@ fn what_retain_takes_is_tried_where_it_is_said_and_not_elsewhere() {
     let moto = Moto::start();
     moto.bucket("unlocked");
     moto.bucket_with_lock("locked");
-    let unpermitted = UnpermittedRetention::before_url(&moto.url());
+    let unpermitted = Unpermitted::before_url(&moto.url(), Denial::Retention);
     let at = |endpoint: &str, bucket: &str, more: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_refloat"));
         command.args(["doctor", "-o", "json", &format!("s3://{bucket}/etcd"), "--endpoint", endpoint]).args(more);

@@ -14,8 +14,8 @@ use store::{
     Retaining, Retention, Secret, Settings, Store, Uploader, list_all, open, open_plainly, probe,
 };
 use testkit::stores::{
-    Azurite, CustomerKeys, DefaultRetention, FakeGcs, Faltering, ImmutableBlobs, Moto, Proxy, S3sFs, Toxic,
-    UnpermittedRetention,
+    Azurite, CustomerKeys, DefaultRetention, Denial, FakeGcs, Faltering, ImmutableBlobs, Moto, Proxy, S3sFs, Toxic,
+    Unpermitted,
 };
 
 /// All end with this process.
@@ -312,7 +312,7 @@ async fn where_what_lasts_is_kept_that_is_tried_in_the_same_way() {
         }
     }
 
-    let unpermitted = UnpermittedRetention::before_url(&MOTO.url());
+    let unpermitted = Unpermitted::before_url(&MOTO.url(), Denial::Retention);
     let settings = Settings { endpoint: Some(unpermitted.url()), ..moto_settings() };
     for (store, expected) in [
         (open_plainly("s3://locked/unpermitted", &settings).unwrap(), "retain: no permission: AccessDenied: User"),

@@ -17,7 +17,7 @@
 //! | [`CustomerKeys`] | S3 as the server behind it, with encryption by keys of customers | ours, a thread |
 //! | [`DefaultRetention`] | S3 as the server behind it, for a bucket that keeps objects by default: it takes none without its digest | ours, a thread |
 //! | [`Unconditional`] | S3 as the server behind it, but for conditions of writes | ours, a thread |
-//! | [`UnpermittedRetention`] | S3 as the server behind it, for a key that may not have objects kept until a time | ours, a thread |
+//! | [`Unpermitted`] | S3 as the server behind it, for a key that may do all but one thing | ours, a thread |
 //!
 //! Each answers when `start` returns, and is gone with all it held when it is dropped. A start that fails panics with
 //! what the server printed.
@@ -42,7 +42,7 @@ mod swift;
 mod tls;
 mod toxic;
 mod unconditional;
-mod unpermitted_retention;
+mod unpermitted;
 
 use std::net::SocketAddr;
 
@@ -62,7 +62,7 @@ pub use swift::{Login, Swift};
 pub use tls::Tls;
 pub use toxic::Toxic;
 pub use unconditional::Unconditional;
-pub use unpermitted_retention::UnpermittedRetention;
+pub use unpermitted::{Denial, Unpermitted};
 
 /// Where the server at `url` listens.
 ///

@@ -302,6 +302,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let machine = Machine {
             data_dir: Some(folder.path().join("not/there.etcd")),
+            etcd_config: None,
             spool: Some((folder.path().into(), 1)),
             scratch: folder.path().into(),
         };

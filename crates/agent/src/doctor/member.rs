@@ -13,6 +13,8 @@ use crate::http::validity;
 
 /// What etcd takes for its quota if it is not told.
 const USUAL_QUOTA: u64 = 2 << 30;
+/// etcd itself warns of a larger one.
+pub(super) const LARGEST_QUOTA: u64 = 8 << 30;
 /// From this share of the quota on, somebody should know.
 const NEARLY_FULL: f64 = 0.8;
 /// A smaller database is not worth rewriting.
@@ -51,6 +53,10 @@ fn of_quota(look: &Look, status: &Status) -> Finding {
         full if full >= NEARLY_FULL => check.warning(
             seen,
             "at the quota etcd takes no more writes: find what grows, compact and `etcdctl defrag`, or raise --quota-backend-bytes",
+        ),
+        _ if quota > LARGEST_QUOTA as f64 => check.advice(
+            format!("{seen}, which is more than etcd is made for: snapshots, starts and restores take that long"),
+            "--quota-backend-bytes of 8 GiB at the most; what grows beyond that belongs into a cluster of its own",
         ),
         _ => check.ok(seen),
     }
@@ -176,6 +182,7 @@ mod tests {
             assert!(found.iter().any(|one| one == expected), "{expected} is not in {found:?}");
         };
         differs(|look| look.status.as_mut().unwrap().db_size_bytes = 1800 * MIB, "quota[m1] warning");
+        differs(|look| look.status.as_mut().unwrap().quota_bytes = Some(9216 * MIB), "quota[m1] advice");
         differs(|look| look.status.as_mut().unwrap().db_in_use_bytes = 20 * MIB, "waste[m1] advice");
         differs(
             |look| {

@@ -44,6 +44,9 @@ pub struct Args {
     home: HomeArgs,
     #[command(flatten)]
     also: AlsoArgs,
+    /// The file that etcd is configured by, or that all members share: what it says is judged, too
+    #[arg(long, value_name = "FILE", env = "ETCD_CONF", help_heading = "etcd")]
+    etcd_config: Option<PathBuf>,
     /// A member's data directory on this machine, for the disk that it is on
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
@@ -102,9 +105,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Tries it all.
 pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
-    if args.archive.is_none() && args.endpoints.is_empty() {
+    if args.archive.is_none() && args.endpoints.is_empty() && args.etcd_config.is_none() {
         let message = "there is nothing to look at";
-        return Err(Failure::new(Kind::Usage, message).hint("name ARCHIVE, --endpoints, or both"));
+        return Err(Failure::new(Kind::Usage, message).hint("name ARCHIVE, --endpoints, --etcd-config, or all of them"));
     }
     if args.archive.is_none() && args.also.is_given() {
         let message = "--also says where the archive is to be kept too, and nothing says where it is";
@@ -128,7 +131,8 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
     };
     let spool = args.spool.clone().or_else(|| args.archive.as_ref().map(|_| usual_spools()));
     let spool = spool.map(|folder| (folder, args.spool_limit));
-    let machine = Machine { data_dir: args.data_dir.clone(), spool, scratch: args.home.scratch() };
+    let (data_dir, etcd_config) = (args.data_dir.clone(), args.etcd_config.clone());
+    let machine = Machine { data_dir, etcd_config, spool, scratch: args.home.scratch() };
     let runtime = runtime()?;
     let reading = Reading::begin("examining", 0);
     findings.extend(runtime.block_on(examine(Patient { archive, others, etcd, machine })));
