@@ -107,7 +107,7 @@ impl BackupPlan {
             }
         };
         let Base { revision, name, unsound, .. } = base;
-        let Answers { anchors, differing } = ask(Arc::clone(live), sight, revision).await;
+        let Answers { anchors, differing, .. } = ask(&**live, sight, revision).await;
         let backup = home.with(move |archive, home| prove(archive, home, &name, lineage, revision, &anchors)).await?;
         let of_members = unsound.iter().map(ToString::to_string).chain(differing).collect();
         Ok(Backup { of_members, ..backup })

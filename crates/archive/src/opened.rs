@@ -4,7 +4,7 @@
 //! The small buckets are those of the full, with what the deltas tell of leases and compactions since. Nothing is
 //! decoded before somebody reads it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -61,11 +61,23 @@ impl OpenPoint {
         self.database.tables().compact_revision().ok().flatten()
     }
 
-    /// The newest answer of a live member that the database has the history for.
+    /// The newest answer of a live member that the database has the history for. Where members answered differently to the
+    /// same question, that of most of them: one with a disk that errs keeps nobody from what the others have.
     pub fn anchor(&self) -> Option<&Anchor> {
-        let usable = self.anchors.iter().filter(|anchor| anchor.compact_revision >= self.begins());
-        usable.max_by_key(|anchor| (anchor.revision, anchor.taken))
+        newest(&self.anchors, self.begins())
     }
+}
+
+/// The newest of `anchors` about a history that is there from `begins` on; of several that differ, one that most gave.
+fn newest(anchors: &[Anchor], begins: Option<Revision>) -> Option<&Anchor> {
+    let usable = || anchors.iter().filter(|anchor| anchor.compact_revision >= begins);
+    let last = usable().max_by_key(|anchor| (anchor.revision, anchor.taken))?;
+    let asked = |anchor: &Anchor| (anchor.revision, anchor.compact_revision);
+    let same = || usable().filter(|anchor| asked(anchor) == asked(last));
+    let said = |hash: u32| -> BTreeSet<&str> {
+        same().filter(|anchor| anchor.hash == hash).map(|anchor| anchor.member.as_str()).collect()
+    };
+    same().max_by_key(|anchor| (said(anchor.hash).len(), anchor.taken))
 }
 
 impl Archive {
@@ -220,5 +232,32 @@ impl Told {
             }
         }
         tables
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn of_answers_that_differ_that_of_most_counts() {
+        let anchor = |member: &str, second: i64, revision: i64, compact: i64, hash: u32| Anchor {
+            revision: Revision(revision),
+            compact_revision: Some(Revision(compact)),
+            hash,
+            member: member.into(),
+            taken: Timestamp::from_second(second).unwrap(),
+        };
+        let chosen = |anchors: &[Anchor]| newest(anchors, Some(Revision(4))).map(|anchor| anchor.hash);
+        assert_eq!(chosen(&[]), None);
+        assert_eq!(chosen(&[anchor("a", 1, 9, 3, 7)]), None, "of more history than there is");
+        assert_eq!(chosen(&[anchor("a", 1, 9, 4, 7), anchor("b", 2, 8, 4, 8)]), Some(7), "the newest");
+        let three = [anchor("a", 1, 9, 4, 7), anchor("b", 2, 9, 4, 7), anchor("c", 3, 9, 4, 8)];
+        assert_eq!(chosen(&three), Some(7), "the last of three has something else");
+        let again = [&three[1..], &[anchor("c", 4, 9, 4, 8)]].concat();
+        assert_eq!(chosen(&again), Some(8), "who says it twice counts once, and of one against one the last does");
+        assert_eq!(chosen(&[&three[..], &[anchor("c", 9, 9, 5, 8)]].concat()), Some(8), "another question");
     }
 }

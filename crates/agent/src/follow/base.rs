@@ -1,5 +1,6 @@
 //! A full taken from etcd: what every chain begins with.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
@@ -28,6 +29,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::follow::choose::{called, choose};
 use crate::follow::live::{Auth, Live, Sight, Trouble};
+use crate::follow::session::anchors::ask_who_is_outvoted;
 use crate::home::{Home, blocking};
 
 /// A full that is in the archive.
@@ -125,6 +127,9 @@ impl BaseError {
 pub(crate) const REPLACE_UNSOUND: &str = "`etcdctl endpoint hashkv --cluster` shows whether members agree; take the one that is \
      damaged out of the cluster, and let it join again with an empty directory";
 
+/// What is wrong with the snapshot of a member that has something else than most.
+const OUTVOTED: &str = "most of the other members have something else, by their hashes";
+
 /// What a full is to be of, and where it goes.
 #[derive(Debug, Clone)]
 pub struct BasePlan {
@@ -180,12 +185,24 @@ impl BasePlan {
         let (mut left, mut unsound) = (whom.sight.clone(), Vec::new());
         let best = |left: &Sight| choose(left, Some(self.member), whom.avoided.iter().copied());
         let mut next = Some(best(&left).unwrap_or(self.member));
+        // Asked while the first snapshot comes: who has something else than most does not tell that of itself.
+        let mut asking = Some(ask_who_is_outvoted(live));
+        let mut outvoted = BTreeSet::new();
         while let Some(member) = next {
             let asked = left.members.iter().find(|one| one.id == member);
             let name = asked.map_or_else(|| format!("{member:x}"), called);
             let size = asked.and_then(|asked| Some(asked.answer.as_ref().ok()?.size_bytes)).unwrap_or_default();
-            let (snapshot, bytes) = fetch(member, size, live, home).await?;
+            let fetching = fetch(member, size, live, home);
+            let (snapshot, bytes) = match asking.take() {
+                Some(asking) => {
+                    let (fetched, told) = tokio::join!(fetching, asking);
+                    outvoted = told;
+                    fetched?
+                }
+                None => fetching.await?,
+            };
             let what = match blocking(move || open(snapshot, bytes)).await? {
+                Ok(_) if outvoted.contains(&member) => OUTVOTED.to_owned(),
                 Ok(database) => return Ok(Brought { database, member, unsound }),
                 Err(Flaw(what)) => what,
             };

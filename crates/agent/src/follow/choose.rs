@@ -46,6 +46,15 @@ pub fn choose(sight: &Sight, followed: Option<u64>, avoided: impl IntoIterator<I
     best.ok_or(Nobody::NoLeader { answering: answering.len(), voting: voting.len() })
 }
 
+/// Whether `member` lags behind one that votes and has a leader.
+pub fn lags(sight: &Sight, member: u64) -> bool {
+    let voting = sight.members.iter().filter(|member| !member.is_learner);
+    let answering = voting.filter_map(|member| Some((member.id, member.answer.as_ref().ok()?)));
+    let furthest = answering.clone().filter(|(_, answer)| answer.leader != 0).map(|(_, answer)| answer.applied).max();
+    let own = answering.filter(|(id, _)| *id == member).map(|(_, answer)| answer.applied).next();
+    own.is_some_and(|own| Some(own.saturating_add(LAG)) < furthest)
+}
+
 /// What people call a member.
 pub fn called(member: &MemberSight) -> String {
     match (member.name.as_str(), member.client_urls.first()) {
@@ -78,6 +87,7 @@ mod tests {
         assert_eq!(choose(&sight(vec![member(1, 1, 9)]), None, Some(1)), Ok(1), "unless it is alone");
         let lagging = sight(vec![member(1, 1, 50_000), member(2, 1, 100), member(3, 1, 49_000)]);
         assert_eq!(choose(&lagging, Some(2), None), Ok(3));
+        assert_eq!([1, 2, 3, 4].map(|member| lags(&lagging, member)), [false, true, false, false]);
         let only_lagging = sight(vec![member(1, 1, 50_000), member(2, 1, 100)]);
         assert_eq!(choose(&only_lagging, None, None), Ok(1), "the leader, before one that lags");
     }

@@ -1,6 +1,6 @@
 //! What is told of following: where it is, what stands in its way, and what monitoring counts of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -96,6 +96,8 @@ pub struct Standing {
     pub differing: Option<String>,
     /// What members answered last.
     pub answers: Vec<Anchor>,
+    /// Members that answered something else than most did: neither is followed if another can be.
+    pub outvoted: BTreeSet<u64>,
     /// Members from which no full is taken if another can be asked.
     pub distrusted: BTreeMap<u64, Distrusted>,
 }
@@ -218,7 +220,8 @@ impl Progress {
 
     /// Members from which no full is taken if another can be asked.
     pub(crate) fn distrusted(&self) -> Vec<u64> {
-        self.told.borrow().distrusted.keys().copied().collect()
+        let told = self.told.borrow();
+        told.distrusted.keys().chain(&told.outvoted).copied().collect()
     }
 
     /// Whom a full is taken from.

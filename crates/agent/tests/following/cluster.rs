@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use agent::follow::live::{Auth, Change, PutChange, Seen, Trouble};
 use bytes::Bytes;
 use etcd_data::database::RevisionRange;
+use etcd_data::hash::hash_kv;
 use etcd_data::records::TailRecord;
 use etcd_data::{Database, KeyValue, LeaseId, RevKey, Revision, Tables};
 use rand::rngs::StdRng;
@@ -62,8 +63,21 @@ struct State {
     is_away: bool,
     /// One more whenever it becomes another: watches of the one before end.
     era: u64,
+    /// Who leads; nobody if it is 0.
+    leader: u64,
+    /// Members that apply nothing any more, and the revision that each stopped at.
+    behind: BTreeMap<u64, i64>,
+    /// A member whose disk gives something else for one record than what was written, and tells nothing of that.
+    erring: Option<Erring>,
     /// Whether it is so old that it tells nothing of what was deleted at the revision that it was compacted at.
     is_old: bool,
+}
+
+/// What a member has that was never written.
+#[derive(Debug, Clone)]
+struct Erring {
+    member: u64,
+    record: TailRecord,
 }
 
 impl Cluster {
@@ -87,6 +101,9 @@ impl Cluster {
             mishaps: Mishaps::default(),
             is_away: false,
             era: 0,
+            leader: 1,
+            behind: BTreeMap::new(),
+            erring: None,
             is_old: seed.is_multiple_of(2),
         };
         Arc::new(Self { state: Mutex::new(state), changed: watch::Sender::new(0) })
@@ -135,7 +152,55 @@ impl Cluster {
         if at > state.compacted.unwrap_or(1) {
             state.compacted = Some(at);
             state.mishaps.compactions += 1;
+            // It is a change like others: who is compacted has applied all before.
+            state.behind.retain(|_, stopped| *stopped >= at);
         }
+    }
+
+    /// Somebody else leads from now on, or nobody: then those who watch are sent away.
+    pub(crate) fn elect(&self, leader: u64) {
+        let mut state = self.lock();
+        state.mishaps.elections += u64::from(leader != state.leader);
+        state.leader = leader;
+        state.era += u64::from(leader == 0);
+        drop(state);
+        self.changed.send_modify(|count| *count += 1);
+    }
+
+    /// A member applies nothing from now on.
+    pub(crate) fn falls_behind(&self, member: u64) {
+        let mut state = self.lock();
+        let current = state.current;
+        state.behind.entry(member).or_insert(current);
+        state.mishaps.fell_behind += 1;
+    }
+
+    /// All have applied everything.
+    pub(crate) fn catch_up(&self) {
+        self.lock().behind.clear();
+        self.changed.send_modify(|count| *count += 1);
+    }
+
+    /// The disk of a member gives another value from now on for what it was given at `revision` or before, where it still has that.
+    pub(crate) fn err(&self, member: u64, revision: i64) {
+        let mut state = self.lock();
+        let from = state.compacted.unwrap_or(0);
+        let is_put = |record: &&TailRecord| !record.at.tombstone && (from + 1..=revision).contains(&record.at.main.0);
+        let Some(mut record) = state.records.iter().rev().find(is_put).cloned() else { return };
+        // It ends with the value, unless a lease is behind that.
+        if KeyValue::parse(&record.value).unwrap().lease == LeaseId(0) {
+            *record.value.last_mut().unwrap() ^= 1;
+            state.erring = Some(Erring { member, record });
+            state.mishaps.erred += 1;
+        }
+    }
+
+    /// The member whose hash is another one than that of the others now.
+    pub(crate) fn who_differs(&self) -> Option<u64> {
+        let member = self.lock().erring.as_ref()?.member;
+        let hash = |member| hash_kv(&self.as_it_is(member), None, None).unwrap().hash;
+        let another = member % 3 + 1;
+        (hash(member) != hash(another)).then_some(member)
     }
 
     pub(crate) fn change_users(&self) {
@@ -224,6 +289,8 @@ impl Cluster {
         }
         state.id += u64::from(new_id);
         state.era += 1;
+        state.behind.clear();
+        state.erring = None;
         state.mishaps.restores += 1;
         drop(state);
         self.changed.send_modify(|count| *count += 1);
@@ -235,7 +302,8 @@ impl Cluster {
         Database::empty(Tables::default()).followed_by(RevisionRange::ALL, Arc::new(records))
     }
 
-    fn as_it_is(&self) -> Database {
+    /// As `member` has it.
+    fn as_it_is(&self, member: u64) -> Database {
         let state = self.lock();
         let mut tables = Tables::default();
         tables.set_auth_revision(state.auth.revision);
@@ -244,8 +312,10 @@ impl Cluster {
             tables.set_scheduled_compaction(Revision(at));
             tables.set_finished_compaction(Revision(at));
         }
+        let records = state.records_of(member);
         drop(state);
-        self.truth().with_tables(tables)
+        let records = Database::empty(Tables::default()).followed_by(RevisionRange::ALL, Arc::new(records));
+        records.with_tables(tables)
     }
 
     fn require_there(&self) -> Result<(), Trouble> {
@@ -255,8 +325,17 @@ impl Cluster {
         }
     }
 
-    /// What a watch says next.
-    fn next(&self, era: u64, from: &mut i64) -> Option<Result<Seen, Trouble>> {
+    /// What needs the word of a majority.
+    fn require_leader(&self) -> Result<(), Trouble> {
+        self.require_there()?;
+        match self.lock().leader {
+            0 => Err(Trouble::Away { place: "the cluster".into(), why: "it has no leader".into() }),
+            _ => Ok(()),
+        }
+    }
+
+    /// What a watch of `member` says next.
+    fn next(&self, member: u64, era: u64, from: &mut i64) -> Option<Result<Seen, Trouble>> {
         let mut state = self.lock();
         if state.era != era || state.is_away {
             return Some(Err(Trouble::Away { place: "a member".into(), why: "it was disconnected".into() }));
@@ -269,27 +348,28 @@ impl Cluster {
             state.mishaps.drops += 1;
             return Some(Err(Trouble::Away { place: "a member".into(), why: "it dropped the watch".into() }));
         }
-        let start = state.records.partition_point(|record| record.at.main.0 < *from);
-        if start == state.records.len() {
+        let (records, reached) = (state.records_of(member), state.revision_of(member));
+        let start = records.partition_point(|record| record.at.main.0 < *from);
+        if start == records.len() {
             return None;
         }
-        let most = state.random.random_range(1..40).min(state.records.len() - start);
+        let most = state.random.random_range(1..40).min(records.len() - start);
         let is_cut = state.random.random_ratio(1, 3);
         let mut end = start + most;
         if !is_cut {
-            while end < state.records.len() && state.records[end].at.main == state.records[end - 1].at.main {
+            while end < records.len() && records[end].at.main == records[end - 1].at.main {
                 end += 1;
             }
         }
-        let is_partial = end < state.records.len() && state.records[end].at.main == state.records[end - 1].at.main;
-        let mut changes: Vec<Change> = state.records[start..end].iter().map(change).collect();
+        let is_partial = end < records.len() && records[end].at.main == records[end - 1].at.main;
+        let mut changes: Vec<Change> = records[start..end].iter().map(change).collect();
         let began = *from;
-        *from = state.records[end - 1].at.main.0 + 1;
+        *from = records[end - 1].at.main.0 + 1;
         if is_partial {
             // The rest comes with the next answer; this one ends in the middle of a revision.
-            let main = state.records[end].at.main;
+            let main = records[end].at.main;
             let rest: Vec<Change> =
-                state.records[end..].iter().take_while(|record| record.at.main == main).map(change).collect();
+                records[end..].iter().take_while(|record| record.at.main == main).map(change).collect();
             changes.extend(rest);
         }
         if state.lies {
@@ -314,11 +394,28 @@ impl Cluster {
             changes.push(again);
             state.mishaps.repeats += 1;
         }
-        Some(Ok(Seen { cluster: state.id, revision: Revision(state.current), changes, is_partial: false }))
+        Some(Ok(Seen { cluster: state.id, revision: Revision(reached), changes, is_partial: false }))
     }
 }
 
 impl State {
+    /// How far a member is.
+    fn revision_of(&self, member: u64) -> i64 {
+        self.behind.get(&member).copied().unwrap_or(self.current)
+    }
+
+    /// What a member has.
+    fn records_of(&self, member: u64) -> Vec<TailRecord> {
+        let reached = self.records.partition_point(|record| record.at.main.0 <= self.revision_of(member));
+        let mut records = self.records[..reached].to_vec();
+        if let Some(Erring { record, .. }) = self.erring.as_ref().filter(|erring| erring.member == member)
+            && let Ok(at) = records.binary_search_by_key(&record.at, |other| other.at)
+        {
+            records[at] = record.clone();
+        }
+        records
+    }
+
     fn transaction(&mut self) {
         self.current += 1;
         let main = self.current;

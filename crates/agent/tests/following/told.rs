@@ -18,6 +18,8 @@ pub(crate) struct Told {
     pub(crate) points_compared: u64,
     /// Revisions that a history goes over, and says so.
     pub(crate) holes_named: u64,
+    /// Histories at whose end a member had something else than the others, and was named.
+    pub(crate) named_who_differs: u64,
     pub(crate) of_etcd: Mishaps,
     pub(crate) of_the_store: Injected,
 }
@@ -35,6 +37,9 @@ pub(crate) struct Mishaps {
     pub(crate) stalls: u64,
     pub(crate) mutes: u64,
     pub(crate) slow_snapshots: u64,
+    pub(crate) elections: u64,
+    pub(crate) fell_behind: u64,
+    pub(crate) erred: u64,
 }
 
 impl Told {
@@ -52,6 +57,7 @@ impl Told {
             acknowledged,
             points_compared,
             holes_named,
+            named_who_differs,
             of_etcd,
             of_the_store,
         } = other;
@@ -66,6 +72,7 @@ impl Told {
             (&mut self.acknowledged, acknowledged),
             (&mut self.points_compared, points_compared),
             (&mut self.holes_named, holes_named),
+            (&mut self.named_who_differs, named_who_differs),
         ];
         for (all, one) in pairs {
             *all += one;
@@ -88,6 +95,9 @@ impl Mishaps {
             stalls,
             mutes,
             slow_snapshots,
+            elections,
+            fell_behind,
+            erred,
         } = other;
         let pairs = [
             (&mut self.went_away, went_away),
@@ -100,6 +110,9 @@ impl Mishaps {
             (&mut self.stalls, stalls),
             (&mut self.mutes, mutes),
             (&mut self.slow_snapshots, slow_snapshots),
+            (&mut self.elections, elections),
+            (&mut self.fell_behind, fell_behind),
+            (&mut self.erred, erred),
         ];
         for (all, one) in pairs {
             *all += one;

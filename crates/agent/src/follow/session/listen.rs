@@ -1,5 +1,6 @@
 //! Listening to one member: what comes is gathered, and sealed when it is time.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use archive::Anchor;
@@ -11,6 +12,7 @@ use tokio::time::sleep_until;
 use super::anchors::{self, Answers};
 use super::*;
 use crate::follow::base::Base;
+use crate::follow::choose::lags;
 use crate::follow::live::{Seen, Watching};
 use crate::follow::merged::MergedFull;
 use crate::follow::{LONGEST_FULL_PAUSE, LOOK_EVERY};
@@ -27,6 +29,8 @@ struct Beside<'a> {
     anchoring: Option<BoxFuture<'a, (Option<MergedFull>, Answers)>>,
     /// When members are asked again how they are.
     look_at: Instant,
+    /// How long is waited after the next look.
+    look_pause: Duration,
     looking: Option<BoxFuture<'a, Result<Sight, Trouble>>>,
     full: Option<BoxFuture<'a, Result<Base, BaseError>>>,
     /// When a full that is lacking is taken again, after one that did not do.
@@ -52,6 +56,9 @@ impl Beside<'_> {
 const CAUGHT_UP_WITHIN: Duration = Duration::from_millis(500);
 /// How long is waited after a full that did not do, before the next is taken: each reads all of etcd.
 const FULL_PAUSE: Duration = Duration::from_secs(1);
+/// How soon members are asked again after the first look: what they told before anybody wrote is old at once. Each pause is twice as
+/// long as the last.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
 /// How often the member is asked for users and roles, though nothing is sealed.
 const USERS_EVERY: Duration = Duration::from_secs(60);
 
@@ -83,7 +90,8 @@ impl Session {
             waiting: 0,
             anchor_at: None,
             anchoring: None,
-            look_at: Instant::now() + LOOK_EVERY,
+            look_at: Instant::now() + FIRST_LOOK,
+            look_pause: FIRST_LOOK * 2,
             looking: None,
             full: None,
             full_at: None,
@@ -156,11 +164,11 @@ impl Session {
                     }
                     self.begin_full_if_lacking(follower, beside);
                 }
-                answers = done(&mut beside.anchoring) => self.take_answers(answers, follower),
+                answers = done(&mut beside.anchoring) => self.take_answers(answers, follower)?,
                 () = sleep_until(beside.look_at), if beside.looking.is_none() => {
                     beside.looking = Some(follower.look().boxed());
                 }
-                sight = done(&mut beside.looking) => self.take_sight(sight, beside),
+                sight = done(&mut beside.looking) => self.take_sight(sight, beside)?,
                 () = sleep_until(beside.users_at) => self.ask_for_users(follower, beside).await,
                 () = sleep_until(beside.full_at.unwrap_or(far)) => {
                     beside.full_at = None;
@@ -236,8 +244,8 @@ impl Session {
             let span = tracing::info_span!("anchor", revision = full.as_ref().map_or(sealed, |full| full.revision).0);
             let asking = async move {
                 let answers = match &full {
-                    Some(full) => anchors::ask_about_full(live, sight, full, sealed).await,
-                    None => anchors::ask(live, sight, sealed).await,
+                    Some(full) => anchors::ask_about_full(&*live, sight, full, sealed).await,
+                    None => anchors::ask(&*live, sight, sealed).await,
                 };
                 (full, answers)
             };
@@ -245,13 +253,22 @@ impl Session {
         }
     }
 
-    /// Notes how the members are. Whether one can be followed, its watch tells.
-    fn take_sight(&mut self, sight: Result<Sight, Trouble>, beside: &mut Beside<'_>) {
-        beside.look_at = Instant::now() + LOOK_EVERY;
+    /// Notes how the members are. Whether one can be followed, its watch tells, but for one that has fallen behind: that tells
+    /// nothing that is wrong.
+    fn take_sight(&mut self, sight: Result<Sight, Trouble>, beside: &mut Beside<'_>) -> Result<(), SessionError> {
+        beside.look_at = Instant::now() + beside.look_pause;
+        beside.look_pause = (beside.look_pause * 2).min(LOOK_EVERY);
         match sight {
-            Ok(sight) => self.told.see(&sight),
+            Ok(sight) => {
+                self.told.see(&sight);
+                if lags(&sight, self.plan.member) {
+                    let why = "it has fallen behind the others".into();
+                    return Err(Trouble::Away { place: format!("{:x}", self.plan.member), why }.into());
+                }
+            }
             Err(trouble) => tracing::debug!(%trouble, "no member tells how it is"),
         }
+        Ok(())
     }
 
     /// Users and roles change without a revision, so it may be that nothing is sealed that tells of them.
@@ -364,8 +381,21 @@ impl Session {
         self.answer_up_to(mark.revision, follower, beside).await
     }
 
-    fn take_answers(&mut self, (full, answers): (Option<MergedFull>, Answers), follower: &Follower) {
-        let Answers { anchors, differing } = answers;
+    /// Notes what members answered. One that has something else than most is not followed any longer.
+    fn take_answers(
+        &mut self,
+        (full, answers): (Option<MergedFull>, Answers),
+        follower: &Follower,
+    ) -> Result<(), SessionError> {
+        let Answers { anchors, differing, vote } = answers;
+        let is_followed = vote.outvoted.contains(&self.plan.member);
+        // What is restored is held against what the archive tells of their answers: that has to be what was written.
+        let sight = follower.progress.sight();
+        let right: BTreeSet<String> =
+            sight.members.iter().filter(|member| vote.right.contains(&member.id)).map(called).collect();
+        let is_disputed = differing.is_some();
+        let believed = anchors.iter().filter(|anchor| !is_disputed || right.contains(&anchor.member));
+        self.told.anchor(believed.cloned());
         if let Some(differing) = &differing {
             tracing::error!(differing, "members do not have the same");
         }
@@ -377,13 +407,21 @@ impl Session {
                 told.differing = differing.or(told.differing.take());
             } else {
                 (told.differing, told.answers) = (differing, anchors.clone());
+                told.outvoted.retain(|member| !vote.right.contains(member));
             }
+            told.outvoted.extend(vote.outvoted);
         });
         // Where nobody has said anything, members are asked about it again when they are asked next.
         if let Some(full) = full.filter(|_| !anchors.is_empty()) {
-            follower.merged.answer(&full, anchors.clone());
+            follower.merged.answer(&full, anchors);
         }
-        self.told.anchor(anchors);
+        match is_followed {
+            true => {
+                let why = "most of the others have something else".into();
+                Err(Trouble::Away { place: format!("{:x}", self.plan.member), why }.into())
+            }
+            false => Ok(()),
+        }
     }
 
     fn take_full(&mut self, base: Result<Base, BaseError>, beside: &mut Beside<'_>, follower: &Follower) {

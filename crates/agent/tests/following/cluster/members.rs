@@ -38,15 +38,20 @@ impl Live for Scripted {
     async fn look(&self) -> Result<Sight, Trouble> {
         self.0.require_there()?;
         let state = self.0.lock();
-        let (revision, size_bytes) = (Revision(state.current), state.size_bytes);
-        let answer = MemberAnswer { leader: 1, revision, size_bytes, ..MemberAnswer::default() };
+        let answer = |id| {
+            let revision = Revision(state.revision_of(id));
+            // A revision takes many entries of the log, so that who is only a little behind shows.
+            let applied = revision.0.unsigned_abs() * 1000;
+            let (leader, size_bytes) = (state.leader, state.size_bytes);
+            MemberAnswer { leader, revision, applied, size_bytes, ..MemberAnswer::default() }
+        };
         let member = |id: u64| MemberSight {
             id,
             name: format!("m{id}"),
             client_urls: vec![],
             peer_urls: vec![],
             is_learner: false,
-            answer: Ok(answer.clone()),
+            answer: Ok(answer(id)),
         };
         let members = (1..=3).map(member).collect();
         let taken = Timestamp::now();
@@ -54,15 +59,15 @@ impl Live for Scripted {
     }
 
     async fn current(&self, _: u64) -> Result<Revision, Trouble> {
-        self.0.require_there()?;
+        self.0.require_leader()?;
         if self.0.lock().refuses {
             return Err(refused());
         }
         Ok(Revision(self.0.current()))
     }
 
-    async fn watch(&self, _: u64, from: Revision) -> Result<Watching, Trouble> {
-        self.0.require_there()?;
+    async fn watch(&self, member: u64, from: Revision) -> Result<Watching, Trouble> {
+        self.0.require_leader()?;
         let cluster = Arc::clone(&self.0);
         let era = cluster.lock().era;
         let changed = cluster.changed.subscribe();
@@ -70,7 +75,7 @@ impl Live for Scripted {
         let watching = stream::unfold(state, move |(cluster, mut changed, mut from)| async move {
             loop {
                 changed.borrow_and_update();
-                if let Some(said) = cluster.next(era, &mut from) {
+                if let Some(said) = cluster.next(member, era, &mut from) {
                     return Some((said, (cluster, changed, from)));
                 }
                 let Whims { stalls, mutes, .. } = cluster.lock().whims;
@@ -84,8 +89,9 @@ impl Live for Scripted {
                 if timeout(PROGRESS_EVERY, changed.changed()).await.is_err() {
                     let state = cluster.lock();
                     // Only if there is nothing to tell.
-                    if state.era == era && state.current < from {
-                        let seen = Seen { cluster: state.id, revision: Revision(state.current), ..Seen::default() };
+                    let revision = state.revision_of(member);
+                    if state.era == era && revision < from {
+                        let seen = Seen { cluster: state.id, revision: Revision(revision), ..Seen::default() };
                         drop(state);
                         return Some((Ok(seen), (cluster, changed, from)));
                     }
@@ -106,7 +112,7 @@ impl Live for Scripted {
         let bytes = tokio::task::spawn_blocking(move || {
             let folder = scratch();
             let path = folder.path().join("snapshot.db");
-            export(&cluster.as_it_is(), None, &Against::default(), &path, &mut |_| {}).unwrap();
+            export(&cluster.as_it_is(member), None, &Against::default(), &path, &mut |_| {}).unwrap();
             let mut bytes = std::fs::read(path).unwrap();
             if is_damaged {
                 let middle = bytes.len() / 2;
@@ -124,9 +130,9 @@ impl Live for Scripted {
         Ok(stream::iter(pieces).boxed())
     }
 
-    async fn hash_kv(&self, _: u64, revision: Revision) -> Result<HashKv, Trouble> {
+    async fn hash_kv(&self, member: u64, revision: Revision) -> Result<HashKv, Trouble> {
         self.0.require_there()?;
-        hash_kv(&self.0.as_it_is(), Some(revision), None).map_err(|error| Trouble::Refused {
+        hash_kv(&self.0.as_it_is(member), Some(revision), None).map_err(|error| Trouble::Refused {
             place: "a member".into(),
             why: error.to_string(),
             remedy: "none".into(),
@@ -142,7 +148,7 @@ impl Live for Scripted {
     }
 
     async fn key(&self, _: u64, key: &[u8]) -> Result<Option<Change>, Trouble> {
-        self.0.require_there()?;
+        self.0.require_leader()?;
         let state = self.0.lock();
         let is_it = |record: &&TailRecord| KeyValue::parse(&record.value).unwrap().key == key;
         let last = state.records.iter().rev().find(is_it);
