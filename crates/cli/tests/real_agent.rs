@@ -290,6 +290,22 @@ fn how_members_are_is_told_as_it_is_now() {
     assert!(other.stop().success() && writer.stop().success());
 }
 
+/// Whoever opens the page when a cluster has just begun is not told that it is where it was before anybody wrote.
+#[test]
+fn how_far_the_member_is_that_is_followed_is_told_with_what_was_seen_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let etcd = etcd(Version::V36, folder.path());
+    let (client, agents) = (etcd.client(), Agents::new(folder.path(), &etcd));
+    let mut agent = agents.start("a", &[], &Port::reserve());
+    agent.until("it follows", |status| status["capture"]["state"] == "following");
+    for at in 0..5 {
+        let put = client.put(format!("key {at}"), "1").unwrap();
+        let status = agent.until("it is seen", |status| status["capture"]["revision_seen"].as_i64() >= Some(put));
+        assert_eq!(status["members"][0]["revision"], status["capture"]["revision_seen"], "{status:#}");
+    }
+    assert!(agent.stop().success());
+}
+
 /// A store that is away is told though there is nothing to be written to it.
 #[test]
 fn a_store_that_is_away_is_told_though_nobody_writes() {
@@ -417,7 +433,10 @@ fn standalone_is_one_command_and_goes_on_where_it_was() {
     running.until("the gateway serves", |_| client.status().is_ok());
     assert_eq!(client.get("/greeting").unwrap().unwrap().value, b"again");
     let said = running.said();
-    assert!(said.contains("restored  restore revision ") && said.contains(" from the archive"), "{said}");
+    assert!(
+        said.contains("restored  at ") && said.contains(": restore revision ") && said.contains(" from the archive"),
+        "{said}"
+    );
     let status = running.status().unwrap();
     let told = status["findings"].as_array().unwrap().iter().find(|finding| finding["place"] == "the data directory");
     assert!(told.is_some_and(|told| told["what"].as_str().unwrap().contains("it was built anew")), "{status:#}");

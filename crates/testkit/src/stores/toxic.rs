@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 
 use super::address_of;
@@ -33,6 +33,8 @@ struct Network {
     free_at_us: AtomicU64,
     /// New connections are closed at once.
     closed: std::sync::atomic::AtomicBool,
+    /// Nothing is carried, and nobody is told: what comes waits.
+    stalled: watch::Sender<bool>,
     cut: Notify,
     connections: AtomicU64,
     bytes: AtomicU64,
@@ -93,6 +95,11 @@ impl Toxic {
         self.network.cut.notify_waiters();
     }
 
+    /// Carries nothing any more, and hangs up on nobody: what comes meanwhile waits until it is not so any more.
+    pub fn stalled(&self, stalled: bool) {
+        self.network.stalled.send_replace(stalled);
+    }
+
     /// Cuts all connections and takes none any more, or takes them again.
     pub fn closed(&self, closed: bool) {
         self.network.closed.store(closed, Ordering::Relaxed);
@@ -139,8 +146,8 @@ async fn carry(client: TcpStream, server: SocketAddr, network: &Network, start: 
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, mut to_server) = server.into_split();
     tokio::join!(
-        pass(&mut from_client, &mut to_server, |_| network.due(Instant::now())),
-        pass(&mut from_server, &mut to_client, |bytes| network.due_of(bytes, start)),
+        pass(&mut from_client, &mut to_server, network, |_| network.due(Instant::now())),
+        pass(&mut from_server, &mut to_client, network, |bytes| network.due_of(bytes, start)),
     );
 }
 
@@ -148,6 +155,7 @@ async fn carry(client: TcpStream, server: SocketAddr, network: &Network, start: 
 async fn pass(
     from: &mut (impl AsyncReadExt + Unpin),
     to: &mut (impl AsyncWriteExt + Unpin),
+    network: &Network,
     due: impl Fn(usize) -> Instant,
 ) {
     let (sender, mut receiver) = mpsc::channel::<(Instant, Vec<u8>)>(UNDER_WAY);
@@ -166,9 +174,12 @@ async fn pass(
             }
         }
     };
+    let mut stalled = network.stalled.subscribe();
     let write = async move {
         while let Some((due, chunk)) = receiver.recv().await {
             tokio::time::sleep_until(due).await;
+            // Whoever tells lives as long as the network.
+            let _ = stalled.wait_for(|stalled| !stalled).await;
             if to.write_all(&chunk).await.is_err() {
                 return;
             }
