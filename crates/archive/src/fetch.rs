@@ -14,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use bytes::Bytes;
 use etcd_data::restore::disk::free_bytes;
-use store::{Key, Pieces, Store, StoreError};
+use store::{Fault, Key, Pieces, Store, StoreError};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
@@ -47,12 +47,20 @@ impl ReadAt for Remote {
         let range = offset..offset.saturating_add(len as u64);
         let failed = |source: StoreError| ReadFailed::new(offset, len, source);
         let bytes = self.runtime.block_on(self.store.get(&self.key, range)).map_err(failed)?;
-        if bytes.len() == len { Ok(bytes) } else { Err(ReadFailed::new(offset, len, cut_short(bytes.len()))) }
+        if bytes.len() == len { Ok(bytes) } else { Err(self.cut_short(offset, len, bytes.len())) }
     }
 }
 
-fn cut_short(got: usize) -> io::Error {
-    io::Error::new(io::ErrorKind::UnexpectedEof, format!("the store has {got} of them only"))
+impl Remote {
+    /// Says that only `got` bytes came. What has none at all is damaged, as where only the parts beside it told of a size.
+    fn cut_short(&self, offset: u64, len: usize, got: usize) -> ReadFailed {
+        if offset == 0 && got == 0 {
+            let fault = Fault::Damaged("it is empty".into());
+            return ReadFailed::new(offset, len, fault.at("reading", self.store.place(), Some(&self.key)));
+        }
+        let what = format!("the store has {got} of them only");
+        ReadFailed::new(offset, len, io::Error::new(io::ErrorKind::UnexpectedEof, what))
+    }
 }
 
 /// What was fetched could not be kept on this machine.
@@ -220,7 +228,7 @@ impl Spooled {
         let len = (end - offset) as usize;
         let bytes = store.get(key, offset..end).await.map_err(|source| ReadFailed::new(offset, len, source))?;
         if bytes.len() != len {
-            return Err(ReadFailed::new(offset, len, cut_short(bytes.len())));
+            return Err(self.remote.cut_short(offset, len, bytes.len()));
         }
         // A file system takes it without waiting for the disk, mostly; a thread of its own would cost more.
         file.write_all_at(&bytes, offset).map_err(|source| {

@@ -84,7 +84,8 @@ pub fn main() -> ExitCode {
 
 fn run() -> ExitCode {
     let mut ui = Ui::of_process();
-    let given = match Given::new(&command(), std::env::args_os().collect(), &Environment::of_process()) {
+    let environment = Environment::of_process();
+    let given = match Given::new(&command(), std::env::args_os().collect(), &environment) {
         Ok(given) => given,
         Err(failure) => return end(&mut ui, failure),
     };
@@ -103,6 +104,7 @@ fn run() -> ExitCode {
     for note in &given.notes {
         let _ = ui.note(format_args!("note: {note}"));
     }
+    given.make_folders(&environment);
     match command.run(&mut ui).and_then(|exit| ui.finish().map(|()| exit)) {
         Ok(exit) => exit.into(),
         Err(failure) => end(&mut ui, failure),

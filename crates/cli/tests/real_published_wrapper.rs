@@ -50,8 +50,9 @@ impl Pod {
     fn new(version: Version) -> Self {
         let (folder, ports, agents) = (tempfile::tempdir().unwrap(), MemberPorts::reserve(), Port::reserve());
         let pod = Self { folder, version, ports, agents };
-        for name in ["volume", "bucket/shoot--dev--test/etcd-main"] {
-            fs::create_dir_all(pod.path(name)).unwrap();
+        // What is mounted. The folder in the bucket is made by who writes there, as the published one does.
+        for name in ["volume", "bucket"] {
+            fs::create_dir(pod.path(name)).unwrap();
         }
         // As etcd-druid writes it: by member what differs from one to the next.
         let (client, peer) = (pod.ports.client.url(), pod.ports.peer.url());
@@ -257,7 +258,6 @@ fn corrupt(db: &Path) {
 }
 
 fn play(version: Version) {
-    println!("etcd {version}");
     let pod = Pod::new(version);
     let mut agent = pod.agent();
 

@@ -82,15 +82,15 @@ pub async fn read_to_file(
 }
 
 async fn exactly(store: &dyn Store, key: &Key, piece: Range<u64>) -> Result<Bytes, StoreError> {
-    let expected = piece.end - piece.start;
+    let (expected, is_first) = (piece.end - piece.start, piece.start == 0);
     let bytes = store.get(key, piece).await?;
-    match bytes.len() as u64 == expected {
-        true => Ok(bytes),
-        false => {
-            let fault = Fault::Nonsense(format!("{expected} bytes were expected and {} came", bytes.len()));
-            Err(fault.at("reading", store.place(), Some(key)))
-        }
-    }
+    let fault = match bytes.len() as u64 {
+        came if came == expected => return Ok(bytes),
+        // As where only its parts beside it told of a size.
+        0 if is_first => Fault::Damaged(format!("{expected} bytes were expected and it is empty")),
+        came => Fault::Nonsense(format!("{expected} bytes were expected and {came} came")),
+    };
+    Err(fault.at("reading", store.place(), Some(key)))
 }
 
 /// The range in pieces of `size`.
@@ -132,6 +132,15 @@ mod tests {
         let short: Result<Vec<Bytes>, StoreError> = read(store, key, 0..1235, PIECES).try_collect().await;
         let fault = short.unwrap_err().fault;
         assert!(matches!(fault, Fault::Nonsense(_)), "{fault:?}");
+    }
+
+    /// To ask again brings nothing back.
+    #[tokio::test]
+    async fn what_is_empty_and_should_not_be_is_damaged() {
+        let (store, key, _) = with(0).await;
+        let short: Result<Vec<Bytes>, StoreError> = read(store, key, 0..10, PIECES).try_collect().await;
+        let fault = short.unwrap_err().fault;
+        assert!(matches!(fault, Fault::Damaged(_)), "{fault:?}");
     }
 
     #[tokio::test]

@@ -27,8 +27,17 @@ const LONGEST_ELECTION: u64 = 50_000;
 pub(super) struct Seen {
     file: PathBuf,
     told: Result<Map<String, Value>, String>,
-    /// Certificates that it names, with what each is for and how long it is good, if that can be read here.
-    certificates: Vec<(PathBuf, &'static str, Option<(Timestamp, Timestamp)>)>,
+    certificates: Vec<Named>,
+}
+
+/// A certificate that it names.
+#[derive(Debug)]
+struct Named {
+    path: PathBuf,
+    /// What it is for.
+    whose: &'static str,
+    /// Since when and until when it is good, if that can be read here.
+    dates: Option<(Timestamp, Timestamp)>,
 }
 
 /// Where the file names certificates, and what those are for.
@@ -47,7 +56,7 @@ pub(super) async fn look(file: &Path) -> Seen {
         let named = told.as_ref().ok().and_then(|told| text(told.get(side)?.get("cert-file")?));
         if let Some(path) = named.map(PathBuf::from) {
             let dates = validity::soonest_in(&path).await;
-            certificates.push((path, whose, dates));
+            certificates.push(Named { path, whose, dates });
         }
     }
     Seen { file: file.to_owned(), told, certificates }
@@ -71,7 +80,7 @@ pub(super) fn judge(seen: &Seen, now: Timestamp) -> Vec<Finding> {
         let seen_well = "nothing in it stands in the way of a recovery";
         findings.push(Check::of("configuration").on(seen.file.display()).ok(seen_well));
     }
-    findings.extend(seen.certificates.iter().map(|(path, whose, dates)| {
+    findings.extend(seen.certificates.iter().map(|Named { path, whose, dates }| {
         let check = Check::of("certificate").on(path.display());
         match dates {
             Some(dates) => certificate::judge(check, whose, *dates, now),

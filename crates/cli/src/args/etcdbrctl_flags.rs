@@ -270,6 +270,14 @@ impl Translator {
         self.archive.url("", environment)
     }
 
+    /// Makes the folders that etcdbrctl would, of what was told.
+    pub fn make_folders(&self, environment: &Environment) {
+        self.archive.make_folder("", environment);
+        if self.keeps_other {
+            self.other.make_folder(SECOND, environment);
+        }
+    }
+
     /// Where it is kept too, if that was told and asked for.
     pub fn also(&mut self, environment: &Environment) -> Result<Option<String>, Failure> {
         if !self.keeps_other {

@@ -17,6 +17,7 @@ mod variables;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt;
+use std::mem;
 use std::path::{Path, PathBuf};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -49,6 +50,8 @@ pub struct Given {
     /// What was taken from the environment: how clap calls each argument, and the variable that it stood in.
     variables: Vec<(String, String)>,
     file: Option<File>,
+    /// What was told as etcdbrctl is.
+    theirs: Translator,
 }
 
 /// A file of settings that was read.
@@ -69,7 +72,8 @@ impl Given {
     pub fn new(program: &Command, args: Vec<OsString>, environment: &Environment) -> Result<Self, Failure> {
         let mut theirs = Translator::default();
         let args = theirs.translate(program, args)?;
-        let mut given = Self { args, notes: Vec::new(), variables: Vec::new(), file: None };
+        let mut given =
+            Self { args, notes: Vec::new(), variables: Vec::new(), file: None, theirs: Translator::default() };
         // What is wrong is told later, when everything is there.
         let relaxed = program.clone().ignore_errors(true).try_get_matches_from(&given.args);
         let matches = relaxed.as_ref().ok().and_then(ArgMatches::subcommand);
@@ -90,8 +94,14 @@ impl Given {
             given.args.extend(added.flags);
             given.args.extend(added.places);
         }
-        given.notes = theirs.notes;
+        given.notes = mem::take(&mut theirs.notes);
+        given.theirs = theirs;
         Ok(given)
+    }
+
+    /// Makes the folders that etcdbrctl would, of what it is told.
+    pub fn make_folders(&self, environment: &Environment) {
+        self.theirs.make_folders(environment);
     }
 
     /// Why clap refuses them, if that is because of something in the environment or in the file.

@@ -1,5 +1,8 @@
 //! Where something is, as etcdbrctl is told that: whose store it is, what it calls the bucket, and a prefix in it.
 
+use std::fs;
+use std::path::Path;
+
 use etcd_data::Kind;
 use store::credentials::gardener;
 use store::{Environment, Flavour};
@@ -47,14 +50,28 @@ impl Place {
         self.provider().and_then(gardener::Provider::flavour).map(Flavour::name)
     }
 
+    fn container(&self, which: &str, environment: &Environment) -> Option<String> {
+        let variable = format!("{}STORAGE_CONTAINER", which.to_uppercase().replace('-', "_"));
+        self.container.clone().or_else(|| environment.get(&variable).map(str::to_owned))
+    }
+
+    /// Makes its folder, as etcdbrctl does, where it is one: below a container that is there, for that one is what is mounted.
+    /// What cannot be made is told by whoever needs it.
+    pub(super) fn make_folder(&self, which: &str, environment: &Environment) {
+        if let (Some(gardener::Provider::Local), Some(prefix)) = (self.provider(), &self.prefix)
+            && let Some(container) = self.container(which, environment)
+            && Path::new(&container).is_dir()
+        {
+            let _ = fs::create_dir_all(gardener::Provider::Local.url(&container, prefix));
+        }
+    }
+
     /// As ours, if any part of it was told. Their flags begin with `which`.
     pub(super) fn url(&self, which: &str, environment: &Environment) -> Result<Option<String>, Failure> {
         if !self.is_told() {
             return Ok(None);
         }
-        let variable = format!("{}STORAGE_CONTAINER", which.to_uppercase().replace('-', "_"));
-        let from_environment = || environment.get(&variable).map(str::to_owned);
-        let container = self.container.clone().or_else(from_environment).ok_or_else(|| {
+        let container = self.container(which, environment).ok_or_else(|| {
             let message = format!("--{which}storage-provider and --{which}store-prefix do not say which bucket it is");
             Failure::new(Kind::Usage, message).hint(format!(
                 "--{which}store-container names it; or give the place as a URL, as in s3://bucket/prefix"
