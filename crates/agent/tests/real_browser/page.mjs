@@ -109,12 +109,12 @@ await step('changes that no full leads to are told where points are, and beside 
     told.lineages[0].baseless = { lineage: told.lineages[0].lineage, from: 5, to: 40, sure: false };
     await route.fulfill({ response, json: told });
   });
-  await page.getByRole('link', { name: 'Overview' }).click();
+  await page.getByRole('link', { name: 'Now', exact: true }).click();
   await page.getByRole('link', { name: 'Points' }).click();
   await see(page.getByText('The changes from revision 5 to 40 have no full to start from, as far as names tell.'));
-  await page.getByRole('link', { name: 'Overview' }).click();
+  await page.getByRole('link', { name: 'Now', exact: true }).click();
   await see(card(page, 'Timeline').getByText(/the changes from revision 5 to 40 have no full to start from/));
-  await page.unroute('**/api/v1/points*');
+  await page.unrouteAll({ behavior: 'wait' });
 });
 
 await step('a key that was deleted is found in its history, with what it was', async () => {
