@@ -110,9 +110,10 @@ impl ChunkBuilder {
         self.values.len()
     }
 
-    /// Makes room for values of `bytes` in all, or for as many as a chunk has where edits do not pay.
+    /// Makes room for values of `bytes` in all, or for as many as a chunk has where edits do not pay: to grow to that takes as
+    /// much again where it was before. What is not written to takes no memory.
     pub(crate) fn reserve(&mut self, bytes: usize) {
-        self.values.reserve_exact(bytes.min(LITERAL_BYTES));
+        self.values.reserve_exact(bytes.min(self.most_bytes(HOPEFUL_BYTES)));
     }
 
     /// One for what comes next.

@@ -1,11 +1,13 @@
 //! What is compacted while it is restored, and what was being compacted when its server was killed.
 
+use std::fs;
+
 use etcd_data::restore::Options;
 use etcd_data::{Revision, Source};
 use testkit::fixtures::points;
 use testkit::{Etcd, Golden, Member, Version};
 
-use crate::judged::{runs_and_says, works};
+use crate::judged::{runs_and_says, suits_every_tool, works};
 use crate::origin::{Origin, options, restored, target};
 
 #[test]
@@ -20,9 +22,12 @@ fn what_is_compacted_here_is_what_a_server_compacts() {
             let member = Member::new(version, origin.folder.path().join(compact.to_string()));
             restored(&source, &Options { compact_at: Some(Revision(compact)), ..options(&member) });
             let db_before = member.db();
+            let db = origin.folder.path().join(format!("{compact}.db"));
+            fs::copy(&db_before, &db).unwrap();
             let etcd = member.start();
             let said = etcd.client().hash_kv(64).unwrap();
             assert_eq!(said.compact_revision, compact, "{what}");
+            suits_every_tool(&db, 64, (64, said), &what);
             // The same as the server of the source says once it is compacted there.
             original.client().compact(compact).unwrap();
             assert_eq!(original.client().hash_kv(64).unwrap().hash, said.hash, "{what}");

@@ -72,7 +72,7 @@ fn a_defragmented_file_takes_the_place_of_the_members_own() {
                 .unwrap()
         );
         assert_eq!(done.hash, status.hash);
-        suits_every_tool(&path, origin.said_at(64), &format!("{} defragmented", origin.version));
+        suits_every_tool(&path, 64, (64, origin.said_at(64)), &format!("{} defragmented", origin.version));
 
         fs::rename(&path, &db).unwrap();
         let etcd = Member::new(origin.version, &origin.data_dir).start();

@@ -53,18 +53,18 @@ pub(crate) fn runs_and_says(member: Member, points: &[Point], what: &str) {
     works(etcd, what);
 }
 
-/// Requires that etcd's tools of every version have no complaint about `db`, a database without a digest that ends at
-/// revision 64 and has the hash that was `expected` of it.
-pub(crate) fn suits_every_tool(db: &Path, expected: HashKv, what: &str) {
+/// Requires that etcd's tools of every version have no complaint about `db`, a database without a digest whose newest record is of
+/// revision `newest`, and which has at `revision` the hash that was `expected` of it.
+pub(crate) fn suits_every_tool(db: &Path, newest: i64, (revision, expected): (i64, HashKv), what: &str) {
     for version in Version::ALL {
         let what = format!("{what}, by the tool of {version}");
         let status = judges::snapshot_status(version, db).unwrap_or_else(|error| panic!("{what}: {error}"));
-        assert_eq!(status.revision, 64, "{what}");
+        assert_eq!(status.revision, newest, "{what}");
         let folder = tempfile::tempdir().unwrap();
         judges::etcdutl_restore(version, db, folder.path().join("restored"), &["--skip-hash-check=true"])
             .unwrap_or_else(|error| panic!("{what}: {error}"));
     }
     // That of 3.6 panics on leases, whoever wrote the file.
-    let hash = judges::etcdutl_hashkv(Version::V37, db, 64).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let hash = judges::etcdutl_hashkv(Version::V37, db, revision).unwrap_or_else(|error| panic!("{what}: {error}"));
     assert_eq!((hash.hash, hash.compact_revision), (expected.hash, expected.compact_revision), "{what}");
 }
