@@ -82,8 +82,8 @@ fn newest(anchors: &[Anchor], begins: Option<Revision>) -> Option<&Anchor> {
 
 impl Archive {
     /// The point that `agreed` leads to, for somebody who reads all of it: what is far is brought to files in the
-    /// folder `scratch` from when any of it is read. Deltas that nothing chains have to follow on what comes before them: they are read for that, and
-    /// again by whoever reads the point, and fetched once.
+    /// folder `scratch` from when any of it is read. Deltas that nothing chains have to follow on what comes before them: they
+    /// are read for that, and again by whoever reads the point, and fetched once.
     pub fn open_whole(&self, agreed: &Agreed, scratch: &Path) -> Result<OpenPoint, Error> {
         let point = self.opened(agreed, None)?;
         let far = agreed.plan.objects().filter_map(|entry| agreed.objects.get(&entry.key)?.far());

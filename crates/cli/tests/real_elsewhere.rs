@@ -7,38 +7,14 @@
 mod alone;
 #[path = "desk/own_archive.rs"]
 mod own_archive;
+#[path = "desk/way.rs"]
+mod way;
 
 use alone::{Original, fail, for_dest, write_secret};
 use testkit::servers::libfaketime;
 use testkit::stores::{Azurite, FakeGcs, Moto, Swift};
 use testkit::{Etcd, Member, Version};
-
-/// How a store is reached.
-struct Way {
-    place: &'static str,
-    flags: Vec<String>,
-    variables: Vec<(&'static str, String)>,
-}
-
-impl Way {
-    fn new(place: &'static str, flags: &[&str], variables: &[(&'static str, &str)]) -> Self {
-        let variables = variables.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        Self { place, flags: flags.iter().map(|flag| (*flag).to_owned()).collect(), variables }
-    }
-
-    fn with(mut self, variables: &[(&'static str, String)]) -> Self {
-        self.variables.extend(variables.iter().cloned());
-        self
-    }
-
-    fn flags(&self) -> Vec<&str> {
-        self.flags.iter().map(String::as_str).collect()
-    }
-
-    fn variables(&self) -> Vec<(&str, &str)> {
-        self.variables.iter().map(|(name, value)| (*name, value.as_str())).collect()
-    }
-}
+use way::Way;
 
 struct Desk {
     original: Original,

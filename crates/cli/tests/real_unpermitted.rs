@@ -7,6 +7,8 @@
 mod alone;
 #[path = "desk/own_archive.rs"]
 mod own_archive;
+#[path = "desk/way.rs"]
+mod way;
 
 use std::fs;
 use std::path::Path;
@@ -15,31 +17,12 @@ use alone::{Original, fail, for_dest, succeed, write_secret};
 use store::{Credentials, Listing, Settings, list_all};
 use testkit::stores::{Azurite, FakeGcs, Moto, Swift};
 use testkit::{Etcd, Member, Version};
+use way::Way;
 
-/// Somebody to a store, and how they reach it.
-struct Somebody {
-    place: &'static str,
-    flags: Vec<String>,
-    variables: Vec<(&'static str, String)>,
-}
-
-impl Somebody {
-    fn new(place: &'static str, flags: &[&str], variables: &[(&'static str, &str)]) -> Self {
-        let variables = variables.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        Self { place, flags: flags.iter().map(|flag| (*flag).to_owned()).collect(), variables }
-    }
-
-    /// A place below theirs.
+impl Way {
+    /// A place below its own.
     fn at(&self, name: &str) -> String {
         format!("{}/{name}", self.place)
-    }
-
-    fn variables(&self) -> Vec<(&str, &str)> {
-        self.variables.iter().map(|(name, value)| (*name, value.as_str())).collect()
-    }
-
-    fn flags(&self) -> Vec<&str> {
-        self.flags.iter().map(String::as_str).collect()
     }
 
     fn may(&self, args: &[&str]) -> String {
@@ -63,7 +46,7 @@ impl Somebody {
 }
 
 /// The archive at `…/etcd`, and a full in it for which what is older may go.
-fn settle(original: &Original, owner: &Somebody) {
+fn settle(original: &Original, owner: &Way) {
     let place = owner.at("etcd");
     original.copy_to(&place, &owner.flags(), &owner.variables());
     owner.may(&["merge", &place, "--full-at", "latest"]);
@@ -84,7 +67,7 @@ fn is_absent_or_empty(folder: &Path) -> bool {
 const PRUNE: [&str; 5] = ["--keep-last", "1", "--merged-grace", "0s", "-q"];
 
 /// Everything that lists ends with what is to be allowed, and what is there, by `names`, stays as it is.
-fn require_listing_refused(original: &Original, who: &Somebody, names: impl Fn() -> Vec<String>) {
+fn require_listing_refused(original: &Original, who: &Way, names: impl Fn() -> Vec<String>) {
     let (place, empty, etcd) = (who.at("etcd"), who.at("empty"), etcd(original));
     let (data, copy) = (original.beside("data"), original.beside("copy"));
     fs::create_dir(&copy).unwrap();
@@ -100,14 +83,14 @@ fn require_listing_refused(original: &Original, who: &Somebody, names: impl Fn()
     let flags = for_dest(&who.flags());
     let copy_there: Vec<&str> =
         ["copy", &archive, &empty].into_iter().chain(flags.iter().map(String::as_str)).collect();
-    Somebody { place: who.place, flags: Vec::new(), variables: who.variables.clone() }.may_not(&copy_there, &said);
+    Way { place: who.place, flags: Vec::new(), variables: who.variables.clone() }.may_not(&copy_there, &said);
     assert!(!data.exists() && is_absent_or_empty(&copy));
     assert_eq!(names(), before);
     fs::remove_dir(copy).unwrap();
 }
 
 /// What deletes ends with what is to be allowed, and everything that was there is there; nothing else needs it.
-fn require_deleting_refused(original: &Original, who: &Somebody, names: impl Fn() -> Vec<String>) {
+fn require_deleting_refused(original: &Original, who: &Way, names: impl Fn() -> Vec<String>) {
     let (place, etcd) = (who.at("etcd"), etcd(original));
     let data = original.beside("data");
     let (archive, endpoints) = (original.archive(), etcd.client_url());
@@ -140,9 +123,9 @@ fn require_deleting_refused(original: &Original, who: &Somebody, names: impl Fn(
     assert!(listed.contains("\"full\""), "{listed}");
 }
 
-fn of_s3((id, secret): &(String, String), url: &str) -> Somebody {
+fn of_s3((id, secret): &(String, String), url: &str) -> Way {
     let keys = [("AWS_ACCESS_KEY_ID", id.as_str()), ("AWS_SECRET_ACCESS_KEY", secret.as_str())];
-    Somebody::new("s3://backups", &["--endpoint", url, "--region", Moto::REGION], &keys)
+    Way::new("s3://backups", &["--endpoint", url, "--region", Moto::REGION], &keys)
 }
 
 #[test]
@@ -171,7 +154,7 @@ fn who_may_not_list_or_delete_at_azure() {
     let signed = |permissions: &str| {
         let signature = azurite.shared_access(permissions);
         let who = [("AZURE_STORAGE_ACCOUNT", Azurite::ACCOUNT), ("AZURE_STORAGE_SAS_TOKEN", signature.as_str())];
-        Somebody::new("az://backups", &["--endpoint", &url], &who)
+        Way::new("az://backups", &["--endpoint", &url], &who)
     };
     settle(&original, &signed("racwdlt"));
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -191,7 +174,7 @@ fn who_may_not_list_or_delete_at_google() {
     let (original, gcs) = (Original::new(), FakeGcs::start());
     gcs.bucket("backups");
     let (url, key) = (gcs.url(), write_secret(&original.beside("key.json"), &gcs.service_account_key()));
-    let who = Somebody::new("gs://backups", &["--endpoint", &url, "--credentials", &key], &[]);
+    let who = Way::new("gs://backups", &["--endpoint", &url, "--credentials", &key], &[]);
     settle(&original, &who);
     let names = || gcs.names("backups");
     gcs.deny(&["storage.objects.list"]);
@@ -209,7 +192,7 @@ fn who_may_only_write_or_only_read_at_swift() {
     let user = |name: &str| {
         let user = format!("{}:{name}", Swift::ACCOUNT);
         let variables = [("ST_AUTH", url.as_str()), ("ST_USER", user.as_str()), ("ST_KEY", Swift::PASSWORD)];
-        Somebody::new("swift://backups", &[], &variables)
+        Way::new("swift://backups", &[], &variables)
     };
     let (owner, guest) = (user(Swift::USER), user(Swift::GUEST));
     settle(&original, &owner);

@@ -7,8 +7,8 @@ mod contract;
 
 use std::sync::{Arc, LazyLock};
 
-use contract::{Lesser, scratch};
-use store::{Credentials, Fault, Flavour, Network, Put, Settings, Store, open_plainly};
+use contract::{Lesser, s3_settings, scratch};
+use store::{Fault, Flavour, Network, Put, Settings, Store, open_plainly};
 use testkit::stores::{Moto, Proxy, S3sFs, Unconditional};
 
 /// All end with this process.
@@ -50,41 +50,34 @@ mod ecs {
     );
 }
 
-/// With the bucket in the name of the host, which ECS does where it is told to; left out is what s3s-fs cannot do.
+/// What all are held to that have the bucket in the name of the host; left out is what s3s-fs cannot do.
+macro_rules! contract_in_hosts {
+    ($open:path) => {
+        crate::contract!($open:
+            what_is_put_is_read_back, an_empty_object_is_an_object, ranges_are_clipped_or_refused, what_is_not_there_is_told,
+            a_put_replaces, only_one_of_many_is_first, no_change_is_lost_among_many, a_stale_tag_replaces_nothing,
+            listings_are_in_order_of_bytes, listings_go_on_after_a_key, odd_names_are_names, many_are_deleted_at_once,
+            metadata_comes_back, parts_come_in_any_order, an_upload_is_gone_on_with_by_another,
+            nothing_shows_before_it_is_complete, completion_keeps_its_condition,
+        );
+    };
+}
+
+/// ECS does so where it is told to.
 mod ecs_in_hosts {
-    crate::contract!(crate::at_ecs_in_hosts:
-        what_is_put_is_read_back, an_empty_object_is_an_object, ranges_are_clipped_or_refused, what_is_not_there_is_told,
-        a_put_replaces, only_one_of_many_is_first, no_change_is_lost_among_many, a_stale_tag_replaces_nothing,
-        listings_are_in_order_of_bytes, listings_go_on_after_a_key, odd_names_are_names, many_are_deleted_at_once,
-        metadata_comes_back, parts_come_in_any_order, an_upload_is_gone_on_with_by_another,
-        nothing_shows_before_it_is_complete, completion_keeps_its_condition,
-    );
+    contract_in_hosts!(crate::at_ecs_in_hosts);
 }
 
 mod oss {
-    crate::contract!(crate::at_oss:
-        what_is_put_is_read_back, an_empty_object_is_an_object, ranges_are_clipped_or_refused, what_is_not_there_is_told,
-        a_put_replaces, only_one_of_many_is_first, no_change_is_lost_among_many, a_stale_tag_replaces_nothing,
-        listings_are_in_order_of_bytes, listings_go_on_after_a_key, odd_names_are_names, many_are_deleted_at_once,
-        metadata_comes_back, parts_come_in_any_order, an_upload_is_gone_on_with_by_another,
-        nothing_shows_before_it_is_complete, completion_keeps_its_condition,
-    );
+    contract_in_hosts!(crate::at_oss);
 }
 
 mod obs {
-    crate::contract!(crate::at_obs:
-        what_is_put_is_read_back, an_empty_object_is_an_object, ranges_are_clipped_or_refused, what_is_not_there_is_told,
-        a_put_replaces, only_one_of_many_is_first, no_change_is_lost_among_many, a_stale_tag_replaces_nothing,
-        listings_are_in_order_of_bytes, listings_go_on_after_a_key, odd_names_are_names, many_are_deleted_at_once,
-        metadata_comes_back, parts_come_in_any_order, an_upload_is_gone_on_with_by_another,
-        nothing_shows_before_it_is_complete, completion_keeps_its_condition,
-    );
+    contract_in_hosts!(crate::at_obs);
 }
 
 fn settings(flavour: Flavour, url: String, (id, secret): (&str, &str)) -> Settings {
-    let credentials = Credentials::Keys { id: id.into(), secret: secret.into(), token: None };
-    let region = Some("us-east-1".to_owned());
-    Settings { credentials, endpoint: Some(url), region, flavour: Some(flavour), ..Settings::default() }
+    Settings { flavour: Some(flavour), ..s3_settings(url, id, secret) }
 }
 
 fn at_moto(flavour: Flavour, url: String) -> Arc<dyn Store> {

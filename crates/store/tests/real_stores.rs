@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
-use contract::{filled, scratch, uploads_arrive_whole_on_a_bad_day};
+use contract::{filled, s3_settings, scratch, uploads_arrive_whole_on_a_bad_day};
 use store::{
     Bag, Credentials, Encryption, Environment, Fault, Flavour, KEEPING, Key, Listing, Network, Patience, Pieces, Put,
     Retaining, Retention, Secret, Settings, Store, Uploader, list_all, open, open_plainly, probe,
@@ -115,11 +115,6 @@ mod azurite_with_immutability {
 
 mod gcs {
     crate::contract!(crate::at_gcs);
-}
-
-fn s3_settings(url: String, id: &str, secret: &str) -> Settings {
-    let credentials = Credentials::Keys { id: id.into(), secret: secret.into(), token: None };
-    Settings { credentials, endpoint: Some(url), region: Some("us-east-1".into()), ..Settings::default() }
 }
 
 fn moto_settings() -> Settings {

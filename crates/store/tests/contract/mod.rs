@@ -20,7 +20,7 @@ mod uploads;
 
 use std::sync::Arc;
 
-use store::Store;
+use store::{Credentials, Settings, Store};
 
 pub use bad_day::*;
 pub use conditions::*;
@@ -56,3 +56,9 @@ macro_rules! contract {
 }
 
 type Opened = Arc<dyn Store>;
+
+/// How an S3 at `url` is reached with a key.
+pub fn s3_settings(url: String, id: &str, secret: &str) -> Settings {
+    let credentials = Credentials::Keys { id: id.into(), secret: secret.into(), token: None };
+    Settings { credentials, endpoint: Some(url), region: Some("us-east-1".into()), ..Settings::default() }
+}
