@@ -15,6 +15,7 @@ use api::status::{
     Agent, Capture, CaptureState, Cluster, Destination, Health, MAX_SAMPLES, Member, Outcome, Reached, Recoverable,
     Role, Sample, Spool, Status, Task, Trouble, Upkeep,
 };
+use archive::check::Place;
 use archive::proof::Level;
 use etcd_data::Revision;
 use jiff::{SignedDuration, Timestamp};
@@ -363,8 +364,11 @@ fn proven(upkeep: &upkeep::UpkeepStatus) -> impl Iterator<Item = Reached> {
 
 /// Changes that no full leads to, as they were found.
 fn baseless(upkeep: &upkeep::UpkeepStatus) -> Vec<Baseless> {
-    let told = |(place, baseless): &(String, archive::plan::Baseless)| Baseless {
-        lineage: place.strip_prefix("lineage ").map(Into::into),
+    let told = |(place, baseless): &(Place, archive::plan::Baseless)| Baseless {
+        lineage: match place {
+            Place::Lineage(id) => Some(id.to_string()),
+            Place::Archive | Place::Object(_) => None,
+        },
         from: baseless.from.0,
         to: baseless.to.0,
         sure: true,

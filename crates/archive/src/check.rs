@@ -50,7 +50,7 @@ use crate::read_at::{ReadAt, ReadFailed};
 pub use deep::Anchors;
 pub use finding::Finding;
 pub use plan::{CheckPlan, Choice, Due, Reason, Sample, Share};
-pub use report::{ObjectReport, Report};
+pub use report::{ObjectReport, Place, Report};
 pub use tally::Tell;
 
 use deep::Rebuilt;
@@ -100,7 +100,7 @@ impl Archive {
             find_holes(self, &looked, &mut report);
         }
         for (key, reason) in &checking.recorded.set_aside {
-            report.others.push((key.to_string(), Finding::Unreadable(reason.clone())));
+            report.others.push((Place::Object(key.clone()), Finding::Unreadable(reason.clone())));
         }
         let rebuilt = checking.anchors.map(|which| self.rebuild(&looked, which, checking.scratch)).unwrap_or_default();
         let shown = rebuilt.tell(&mut looked, &mut report);
@@ -301,7 +301,7 @@ fn place(found: Vec<(Key, Finding)>, looked: &mut [Looked], report: &mut Report)
     for (key, finding) in found {
         match at.get(&key).and_then(|&at| looked.get_mut(at)) {
             Some(looked) => looked.find(finding),
-            None => report.others.push((key.to_string(), finding)),
+            None => report.others.push((Place::Object(key), finding)),
         }
     }
 }
@@ -314,7 +314,7 @@ fn find_holes(archive: &Archive, looked: &[Looked], report: &mut Report) {
     let points = Points::of(archive.catalogue(), &known);
     let with_deltas = archive.catalogue().histories.iter().zip(&points.lineages);
     for (history, lineage) in with_deltas.filter(|(history, _)| !history.deltas().is_empty()) {
-        let place = lineage.lineage.map_or_else(|| "archive".into(), |id| format!("lineage {id}"));
+        let place = lineage.lineage.cloned().map_or(Place::Archive, Place::Lineage);
         for hole in lineage.holes.iter().filter(|hole| lineage.is_sure(hole, &known)) {
             let finding = match leaves_changes(history, hole) {
                 true => Finding::Hole(*hole),

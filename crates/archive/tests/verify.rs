@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 use archive::archive::{Archive, Which};
-use archive::check::{Anchors, CheckPlan, Checking, Choice, Finding, Report};
+use archive::check::{Anchors, CheckPlan, Checking, Choice, Finding, Place, Report};
 use archive::closing::Anchor;
 use archive::encryption::{ArchiveKey, KeyId, Keyring, LocalKey, Lockboxes, Recipient};
 use archive::header::Link;
@@ -137,8 +137,11 @@ impl World {
             object.findings.iter().map(move |finding| format!("{name} {}", word(finding)))
         });
         let others = report.others.iter().map(|(place, finding)| {
-            let name = place.rsplit('/').next().unwrap();
-            let name = if name.starts_with("lineage 2") { "lineage" } else { name };
+            let name = match place {
+                Place::Object(key) => key.as_str().rsplit('/').next().unwrap(),
+                Place::Lineage(_) => "lineage",
+                Place::Archive => "archive",
+            };
             format!("{name} {}", word(finding))
         });
         in_objects.chain(others).collect()

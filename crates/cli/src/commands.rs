@@ -66,6 +66,11 @@ pub enum Command {
 }
 
 impl Command {
+    /// Whether it goes on until somebody stops it.
+    pub fn goes_on(&self) -> bool {
+        matches!(self, Self::Agent(_) | Self::Standalone(_) | Self::Wrap(_))
+    }
+
     /// Does it.
     pub fn run(self, ui: &mut Ui) -> Result<Exit, Failure> {
         match self {

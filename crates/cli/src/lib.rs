@@ -76,13 +76,13 @@ pub fn command() -> clap::Command {
     Cli::command()
 }
 
-/// Runs the program.
-pub fn main() -> ExitCode {
+/// Runs the program. `settle` is called before a command that goes on until somebody stops it.
+pub fn main(settle: fn()) -> ExitCode {
     panic::set_hook(Box::new(|panic| ui::complain(&panic.to_string(), &[], Some(DEFECT))));
-    panic::catch_unwind(run).unwrap_or(exit::ASSERTION.into())
+    panic::catch_unwind(|| run(settle)).unwrap_or(exit::ASSERTION.into())
 }
 
-fn run() -> ExitCode {
+fn run(settle: fn()) -> ExitCode {
     let mut ui = Ui::of_process();
     let environment = Environment::of_process();
     let given = match Given::new(&command(), std::env::args_os().collect(), &environment) {
@@ -105,6 +105,9 @@ fn run() -> ExitCode {
         let _ = ui.note(format_args!("note: {note}"));
     }
     given.make_folders(&environment);
+    if command.goes_on() {
+        settle();
+    }
     match command.run(&mut ui).and_then(|exit| ui.finish().map(|()| exit)) {
         Ok(exit) => exit.into(),
         Err(failure) => end(&mut ui, failure),

@@ -1,5 +1,7 @@
 //! The refloat program. Everything is in the library beside it, where tests and tools reach it too.
 
+mod memory;
+
 use std::process::ExitCode;
 
 use tikv_jemallocator::Jemalloc;
@@ -10,5 +12,5 @@ use tikv_jemallocator::Jemalloc;
 static MEMORY: Jemalloc = Jemalloc;
 
 fn main() -> ExitCode {
-    cli::main()
+    cli::main(memory::give_back_at_once)
 }

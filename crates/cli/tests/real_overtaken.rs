@@ -1,4 +1,5 @@
-//! Compaction that is quicker than an agent: while nothing comes through the line between it and a real etcd.
+//! Compaction that is quicker than an agent: while nothing comes through the line between it and a real etcd, and while its first
+//! full comes through a slow one.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "these are tests")]
 
@@ -113,5 +114,56 @@ fn an_agent_that_compaction_has_overtaken_while_its_line_stood_still_tells_that_
         let ranges = points["ranges"].as_array().unwrap();
         let covered = |revision| ranges.iter().any(|range| covers(range, revision));
         assert!(covered(before.0) && covered(last.0) && !covered(missing), "{version}: {points:#}");
+    }
+}
+
+#[test]
+fn while_the_first_full_comes_through_a_slow_line_nothing_is_lost_though_etcd_compacts() {
+    for version in [Version::V34, Version::V36] {
+        let world = World::new(version);
+        let client = world.client();
+        for at in 0..200 {
+            // Nothing of it can be packed: the line has to carry all.
+            let value: String =
+                (0..16_000).map(|byte| char::from(b'!' + ((byte * byte + at * 7919) % 90) as u8)).collect();
+            client.put(format!("large {at}"), value).unwrap();
+        }
+        // Some 4 MiB: longer than anything else here takes.
+        world.line.bandwidth(512 << 10);
+        let mut agent = world.agent();
+        let begun = agent.until("the full is being taken", |status| status["capture"]["state"] == "taking_full");
+        assert!(begun["recoverable"]["revision"].is_null(), "{begun:#}");
+        let from = client.status().unwrap().revision;
+        let mut written = Vec::new();
+        while agent.status().is_none_or(|status| status["capture"]["state"] == "taking_full") {
+            let value = format!("value {}", written.len());
+            let revision = client.put(format!("key {}", written.len() % 5), &value).unwrap();
+            written.push((revision, value));
+            if written.len() % 20 == 0 {
+                client.compact(revision).unwrap();
+            }
+        }
+        world.line.bandwidth(0);
+        assert!(written.len() > 40, "{version}: the line was not slow: {}", written.len());
+        let last = truth(&client);
+        agent.until_sealed(last.0);
+        // Members may well say it of a hash that they are asked for.
+        let is_overtaken = |line: &str| line.contains(OVERTAKEN) && !line.contains("anchor");
+        assert!(!agent.said().lines().any(is_overtaken), "{version}:\n{}", agent.said());
+        assert!(agent.stop().success());
+
+        assert_eq!(world.hash_at(last.0), u64::from(last.1), "{version}: HashKV at {}", last.0);
+        let points = world.points();
+        let (ranges, fulls) = (points["ranges"].as_array().unwrap(), points["points"].as_array().unwrap());
+        assert_eq!((ranges.len(), points["holes"].as_array().unwrap().len()), (1, 0), "{version}: {points:#}");
+        let full = fulls.iter().find(|point| point["kind"] == "full").unwrap()["revision"].as_i64().unwrap();
+        assert!(from <= full && full < last.0, "{version}: {full} in {points:#}");
+        // What was written while it came is there, each revision by itself, and compacted in etcd long ago.
+        let archive = world.archive();
+        for (revision, value) in written.iter().filter(|(revision, _)| *revision > full).step_by(7) {
+            let key = format!("key {}", written.iter().position(|(one, _)| one == revision).unwrap() % 5);
+            let found = succeed(&["get", text(&archive), &key, "--at", &revision.to_string()]);
+            assert_eq!(found.trim(), value, "{version}: at {revision}");
+        }
     }
 }

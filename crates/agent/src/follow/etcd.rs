@@ -384,7 +384,7 @@ fn seen(seen: etcd_rpc::Seen) -> Seen {
 
 fn trouble(error: RpcError) -> Trouble {
     if let Fault::Compacted { compact_revision } = error.fault {
-        return Trouble::Compacted { from: Revision(compact_revision.unwrap_or_default()) };
+        return Trouble::Compacted { from: compact_revision.map(Revision) };
     }
     let (place, why) = (error.endpoint.to_string(), format!("{}: {}", error.action, error.fault));
     match error.fault.is_transient() {

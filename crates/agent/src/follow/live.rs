@@ -203,10 +203,10 @@ pub struct PutChange {
 #[derive(Debug, thiserror::Error)]
 pub enum Trouble {
     /// What was asked for has been compacted away.
-    #[error("everything before revision {from} has been compacted away")]
+    #[error("what was asked for has been compacted away{}", from.map(|from| format!(", as has all before revision {from}")).unwrap_or_default())]
     Compacted {
-        /// The first revision that is left, as far as it is known.
-        from: Revision,
+        /// The first revision that is left, if that is known.
+        from: Option<Revision>,
     },
     /// It does not answer, or not now.
     #[error("{place} does not answer: {why}")]

@@ -193,7 +193,6 @@ impl Session {
         let lineage = note.lineage.clone();
         follower.spool.forget_last();
         tracing::info!(%lineage, why = note.why, "a chain begins with a full from etcd");
-        progress.does(Doing::TakingFull);
         // What comes is captured from here on, and the full is of this revision or a later one: etcd does not wait with
         // compacting until it is there.
         let reached = live.current(member).await?;
@@ -202,7 +201,8 @@ impl Session {
         let mut told = ClosingFacts::default();
         told.see(&sight);
         // What the archive has is of the history before, until the full is there.
-        progress.tell(|told| (told.epoch, told.holder) = (Some(epoch), None));
+        let seen = Mark { revision: reached, seen: Timestamp::now() };
+        progress.tell(|told| (told.epoch, told.holder, told.seen) = (Some(epoch), None, Some(seen)));
         Ok(Self { founding: Some(Founding::of(note)), ..Self::after(plan, (reached, Vec::new()), None, told) })
     }
 

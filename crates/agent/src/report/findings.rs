@@ -57,16 +57,28 @@ fn brought_back(heard: &Heard, now: Timestamp) -> Option<Finding> {
     Some(Finding { since: Some(*at), ..finding })
 }
 
+/// What a person can do where members do not have the same.
+fn remedy_of_differing(heard: &Heard) -> String {
+    let members = heard.standing.sight.iter().flat_map(|sight| &sight.members);
+    let outvoted: Vec<String> =
+        members.filter(|member| heard.standing.outvoted.contains(&member.id)).map(choose::called).collect();
+    match outvoted.is_empty() {
+        true => "find out which member agrees with the archive (`refloat verify --deep`), and replace the other".into(),
+        false => format!(
+            "most of them agree, and the archive has what those have: take {} out of the cluster, and let it join again with an \
+             empty directory",
+            outvoted.join(" and ")
+        ),
+    }
+}
+
 /// The cluster, by what its members answer and how they are cared for.
 fn cluster(heard: &Heard) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if let Some(differing) = &heard.standing.differing {
-        findings.push(with_remedy(
-            found(Severity::Critical, "the cluster", differing),
-            "find out which member agrees with the archive (`refloat verify --deep`), and replace the other",
-        ));
-    }
     let sight = heard.standing.sight.as_ref();
+    if let Some(differing) = &heard.standing.differing {
+        findings.push(with_remedy(found(Severity::Critical, "the cluster", differing), &remedy_of_differing(heard)));
+    }
     let silence = sight.and_then(|sight| Some(format!("no member answers: {}", sight.silence.as_ref()?)));
     let nobody = || sight.and_then(|sight| Some(choose::choose(sight, None, None).err()?.to_string()));
     findings.extend(silence.or_else(nobody).map(|nobody| {

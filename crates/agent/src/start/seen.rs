@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use archive::proof::Level;
 use etcd_data::member_id::ClusterId;
+use etcd_data::restore::high_water::margin;
 use etcd_data::{MemberId, Revision};
 
 /// Everything that a start is decided by.
@@ -234,14 +235,20 @@ impl Directory {
 impl Seen {
     /// The highest revision that is known to have been.
     pub fn highest(&self) -> Revision {
-        let archived = match &self.archive {
-            Archived::Newest(newest) => Some(newest.highest.max(newest.revision)),
-            _ => None,
+        let (archived, reachable) = match &self.archive {
+            Archived::Newest(newest) => {
+                let highest = newest.highest.max(newest.revision);
+                (Some(highest), Revision(highest.0.saturating_add(margin(newest.age))))
+            }
+            _ => (None, Revision(i64::MAX)),
         };
         let ahead = match &self.others {
             Others::NoQuorum { ahead } => Some(ahead.revision),
             _ => None,
         };
-        self.directory.seen().max(archived).max(ahead).unwrap_or(Revision::FIRST)
+        // What is damaged may tell any number.
+        let is_damaged = matches!(self.directory, Directory::Damaged(_));
+        let here = self.directory.seen().filter(|&here| !is_damaged || here <= reachable);
+        here.max(archived).max(ahead).unwrap_or(Revision::FIRST)
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use archive::Error;
 use archive::archive::Archive;
-use archive::check::{CheckPlan, Checking, Choice, Finding, Tell};
+use archive::check::{CheckPlan, Checking, Choice, Finding, Place, Tell};
 use archive::plan::{Baseless, Fault, Known};
 use archive::proof::proven::{ProvenPoint, Recorded};
 use archive::proof::{Evidence, Item, Level};
@@ -52,7 +52,7 @@ pub(super) struct Checked {
     /// What cannot be restored from.
     pub(super) unusable: BTreeSet<Key>,
     /// Changes that no full leads to, by lineage.
-    baseless: Vec<(String, Baseless)>,
+    baseless: Vec<(Place, Baseless)>,
 }
 
 /// Tells how much of `work` is done, as often as that shows.
@@ -77,7 +77,7 @@ pub(super) fn check(
         .objects
         .iter()
         .flat_map(|object| object.findings.iter().map(|finding| (object.entry.key.to_string(), finding)));
-    let all = in_objects.chain(report.others.iter().map(|(place, finding)| (place.clone(), finding)));
+    let all = in_objects.chain(report.others.iter().map(|(place, finding)| (place.to_string(), finding)));
     let findings =
         all.filter(|(_, finding)| !finding.is_note()).map(|(place, finding)| (place, finding.to_string())).collect();
     let unusable = report.objects.iter().filter(|object| object.findings.iter().any(is_damage));

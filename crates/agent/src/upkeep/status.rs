@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use archive::check::Place;
 use archive::plan::Baseless;
 use archive::proof::Level;
 use archive::proof::proven::ProvenPoint;
@@ -74,7 +75,7 @@ pub struct UpkeepStatus {
     /// What each kind of work found to be of no use when it looked last.
     pub unusable: BTreeMap<Work, BTreeSet<Key>>,
     /// Changes that no full leads to: of which lineage, and which.
-    pub baseless: Vec<(String, Baseless)>,
+    pub baseless: Vec<(Place, Baseless)>,
     /// How far the archive could be restored; nothing as long as nobody looked, or nothing is there.
     pub reach: Option<Reach>,
     /// How often that was looked at.

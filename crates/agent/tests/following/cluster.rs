@@ -341,7 +341,7 @@ impl Cluster {
             return Some(Err(Trouble::Away { place: "a member".into(), why: "it was disconnected".into() }));
         }
         if state.compacted.is_some_and(|at| *from < at) {
-            return Some(Err(Trouble::Compacted { from: Revision(state.compacted.unwrap()) }));
+            return Some(Err(Trouble::Compacted { from: state.compacted.map(Revision) }));
         }
         let Whims { drops, loses, repeats, .. } = state.whims;
         if state.random.random_ratio(drops, 1000) {

@@ -12,7 +12,7 @@ use etcd_data::Kind;
 use store::Key;
 
 use super::finding::Finding;
-use super::report::{Looked, Report};
+use super::report::{Looked, Place, Report};
 use super::signs::Desk;
 use crate::archive::Archive;
 use crate::error::{Error, ObjectError};
@@ -27,7 +27,7 @@ pub(super) fn check(archive: &Archive, looked: &[Looked], scratch: &Path, report
     let companions = &archive.catalogue().companions;
     let entries = || looked.iter().map(|looked| &looked.report.entry);
     for (snapshot, key) in without_resources(entries(), companions) {
-        report.others.push((key.to_string(), Finding::NoResources { snapshot: snapshot.name.clone() }));
+        report.others.push((Place::Object(key.clone()), Finding::NoResources { snapshot: snapshot.name.clone() }));
     }
     let snapshots: BTreeSet<&Key> = entries().map(|entry| &entry.key).collect();
     for companion in companions.iter().filter(|companion| snapshots.contains(&companion.of)) {
@@ -67,7 +67,7 @@ fn check_resources(archive: &Archive, companion: &Companion, scratch: &Path, rep
             }
         },
     };
-    report.others.extend(finding.map(|finding| (key.to_string(), finding)));
+    report.others.extend(finding.map(|finding| (Place::Object(key.clone()), finding)));
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 //! Whoever reads needs one lock that opens, so one that was changed may go unseen until the others are gone.
 
 use super::finding::Finding;
-use super::report::Report;
+use super::report::{Place, Report};
 use crate::archive::Archive;
 use crate::encryption::{Keyring, Lockbox, MAX_LOCKBOX_BYTES};
 use crate::name::Name;
@@ -17,9 +17,9 @@ impl Archive {
             // What cannot be read, or does not open at all, was told when the objects were checked.
             let Ok(bytes) = self.read_small(&sign.about, MAX_LOCKBOX_BYTES as u64) else { continue };
             let Ok(lockbox) = Lockbox::parse(id, &bytes) else { continue };
-            let place = sign.key.to_string();
+            let place = Place::Object(sign.key.clone());
             let is_told =
-                |(told, finding): &(String, Finding)| *told == place && matches!(finding, Finding::Lockbox { .. });
+                |(told, finding): &(Place, Finding)| *told == place && matches!(finding, Finding::Lockbox { .. });
             if report.others.iter().any(is_told) {
                 continue;
             }

@@ -1,5 +1,7 @@
 //! What came of checking: object by object, and of the archive as a whole.
 
+use std::fmt;
+
 use etcd_data::Kind;
 use store::Key;
 
@@ -8,6 +10,7 @@ use crate::closing::Anchor;
 use crate::encryption::KeyId;
 use crate::entry::{Entry, Form};
 use crate::error::{Error, ObjectError, SnapshotError};
+use crate::identity::LineageId;
 use crate::plan::{Fault, FullFacts, Told};
 use crate::proof::{Evidence, Level, ObjectDigest};
 
@@ -16,8 +19,8 @@ use crate::proof::{Evidence, Level, ObjectDigest};
 pub struct Report {
     /// Object by object, as they were planned.
     pub objects: Vec<ObjectReport>,
-    /// What is wrong, or worth to be known, with what else there is, by its key, or the lineage that it is about.
-    pub others: Vec<(String, Finding)>,
+    /// What is wrong, or worth to be known, with what else there is.
+    pub others: Vec<(Place, Finding)>,
     /// What could not be asked for beside those objects, and why.
     pub unreached: Vec<(Key, Error)>,
     /// How many anchors were rebuilt and gave the same hash.
@@ -26,6 +29,17 @@ pub struct Report {
     pub recorded: usize,
     /// Why what was proven could not be recorded.
     pub not_recorded: Option<Error>,
+}
+
+/// What a finding is about that is about none of the objects that were checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// Something else that lies there, or should.
+    Object(Key),
+    /// A lineage.
+    Lineage(LineageId),
+    /// All that there is, of a system that knows no lineages.
+    Archive,
 }
 
 /// What came of checking one object.
@@ -75,6 +89,16 @@ impl Report {
     pub fn unreached(&self) -> impl Iterator<Item = (&Key, &Error)> {
         let objects = self.objects.iter().filter_map(|object| Some((&object.entry.key, object.unreached.as_ref()?)));
         objects.chain(self.unreached.iter().map(|(key, error)| (key, error)))
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Object(key) => key.fmt(f),
+            Self::Lineage(id) => write!(f, "lineage {id}"),
+            Self::Archive => f.write_str("archive"),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use store::download::read_whole;
 use store::{Fault, Key, StoreError};
 
 use super::finding::Finding;
-use super::report::Report;
+use super::report::{Place, Report};
 use crate::about::{ClusterNote, LineageNote};
 use crate::archive::Archive;
 use crate::digested;
@@ -143,7 +143,7 @@ impl Desk<'_> {
     }
 
     pub(super) fn find(&mut self, key: Key, finding: Finding) {
-        self.report.others.push((key.to_string(), finding));
+        self.report.others.push((Place::Object(key), finding));
     }
 }
 

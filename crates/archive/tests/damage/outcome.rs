@@ -216,7 +216,7 @@ impl Case<'_> {
         let (archive, unknown) = opened.map_err(|error| self.refused(error.kind(), &error))?;
         let report = self.check(&self.unlocked(archive), None)?;
         let wrong = report.objects.iter().filter(|object| object.is_wrong()).map(|object| object.entry.key.to_string());
-        let others = report.others.iter().filter(|(_, finding)| !finding.is_note()).map(|(place, _)| place.clone());
+        let others = report.others.iter().filter(|(_, finding)| !finding.is_note()).map(|(place, _)| place.to_string());
         let wrong: Vec<String> = wrong.chain(others).collect();
         let is_named =
             || wrong.iter().any(|place| self.damage.named.iter().any(|named| place.contains(named.as_str())));

@@ -52,7 +52,7 @@ impl Witness for AtRest {
 
     async fn changes_at(&self, revision: Revision) -> Result<Vec<TailRecord>, Trouble> {
         if let Some(compact) = self.horizon.compact.filter(|compact| revision < *compact) {
-            return Err(Trouble::Compacted { from: compact });
+            return Err(Trouble::Compacted { from: Some(compact) });
         }
         self.look(move |database| changes_at(database, revision)).await
     }

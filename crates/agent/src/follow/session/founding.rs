@@ -125,7 +125,7 @@ impl Session {
             // Who has listened all the time, and listens still, has heard what the full is of.
             None if founding.watches == 1 && founding.has_gone_on => {}
             None if founding.watches == 1 => return Ok(None),
-            None => return Err(Trouble::Compacted { from: base.revision.next() }.into()),
+            None => return Err(Trouble::Compacted { from: Some(base.revision.next()) }.into()),
         }
         if self.sealed == base.revision {
             self.last = base.changes.clone();

@@ -45,6 +45,6 @@ async fn require_history(live: &dyn Live, member: u64, sight: &Sight, tip: &Tip)
     match tells(live, member, at, &tip.changes).await? {
         Some(true) => Ok(()),
         Some(false) => Err(Break::OtherHistory { at }.into()),
-        None => Err(Trouble::Compacted { from: at.next() }.into()),
+        None => Err(Trouble::Compacted { from: Some(at.next()) }.into()),
     }
 }

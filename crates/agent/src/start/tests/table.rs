@@ -210,6 +210,8 @@ fn what_is_lost_is_named_by_revision() {
     check(row, true, "restore revision 90 from the disk");
     let row = ["damaged", "had data", "alone", "at 80", ""];
     check(row, true, "restore revision 80 from the archive; revisions 81 to 99 are lost");
+    let row = ["damaged, tells of any number", "had data", "alone", "at 80", ""];
+    check(row, true, "restore revision 80 from the archive");
     let row = ["sound, at 100", "had data", "silent", "at 80, tells of 120", "rebuild, quorum long lost"];
     check(row, false, "restore revision 100 from the disk; revisions 101 to 120 are lost");
 }

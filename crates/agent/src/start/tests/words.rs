@@ -89,6 +89,7 @@ fn directory_of(word: &str) -> Directory {
             Directory::Sound(Member { id: OWN, cluster: CLUSTER, revision: Revision(100), remarks: Vec::new() })
         }
         "damaged" => damage(None, Some(Revision(99))),
+        "damaged, tells of any number" => damage(None, Some(Revision(1 << 62))),
         "log damaged, at 90" => damage(Some(Revision(90)), Some(Revision(90))),
         "in use" => Directory::InUse,
         "unreadable" => Directory::Unreadable { why: "Input/output error".into(), may_pass: true },

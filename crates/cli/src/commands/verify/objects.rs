@@ -349,7 +349,7 @@ impl Verdict {
             let key = object.entry.key.to_string();
             object.findings.iter().map(|finding| Finding::of_archive(&key, finding)).collect::<Vec<_>>()
         };
-        let others = report.others.iter().map(|(place, finding)| Finding::of_archive(place, finding));
+        let others = report.others.iter().map(|(place, finding)| Finding::of_archive(&place.to_string(), finding));
         let all = report.objects.iter().flat_map(of_object).chain(others);
         let (notes, findings) = all.partition(Finding::is_harmless);
         (self.notes, self.findings) = (notes, findings);
