@@ -9,6 +9,7 @@
 //! It is the last field, and one like others: who does not know it passes over it. Where it is not there, as in what earlier
 //! versions wrote, nothing is compared. It is no defence against somebody who may write to the store.
 
+use base16ct::lower::encode_string;
 use sha2::{Digest, Sha256};
 
 /// The JSON object `json` with its digest at its end.
@@ -41,7 +42,7 @@ fn split(bytes: &[u8]) -> Option<(&[u8], &str)> {
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    encode_string(&Sha256::digest(bytes))
 }
 
 #[cfg(test)]

@@ -33,6 +33,7 @@
 //!
 //! Times are as in RFC 3339. Fields that are not known are passed over.
 
+use base16ct::lower::encode_string;
 use etcd_data::Revision;
 use etcd_data::database::RevisionRange;
 use jiff::Timestamp;
@@ -163,6 +164,6 @@ impl TryFrom<String> for Link {
 
 impl From<Link> for String {
     fn from(link: Link) -> Self {
-        link.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        encode_string(&link.0)
     }
 }

@@ -27,6 +27,7 @@ mod marks;
 
 use std::collections::BTreeMap;
 
+use base16ct::lower::encode_string;
 use bolt_file::BoltFile;
 
 use crate::error::Error;
@@ -230,6 +231,6 @@ fn read_table(file: &BoltFile, name: &[u8], left: &mut usize) -> Result<(Table, 
 pub(crate) fn printable(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.is_empty() && !text.contains(char::is_control) => text.into(),
-        _ => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+        _ => encode_string(bytes),
     }
 }

@@ -13,8 +13,6 @@ struct Part {
     arguments: &'static [&'static str],
     /// The variable that says how much, and how much.
     length: (&'static str, &'static str),
-    /// Whether it is worth a build that is optimised.
-    profile: Option<&'static str>,
 }
 
 const PARTS: &[Part] = &[
@@ -22,27 +20,15 @@ const PARTS: &[Part] = &[
         name: "following",
         arguments: &["--test", "following", "whatever_happens"],
         length: ("SIMULATION_SEEDS", "3000"),
-        profile: Some("--release"),
     },
     Part {
         name: "archive",
         arguments: &["--test", "simulation", "whatever_happens"],
         length: ("SIMULATION_SEEDS", "3000"),
-        profile: Some("--release"),
     },
-    Part {
-        name: "points",
-        arguments: &["--test", "real_rounds", "points::"],
-        length: ("POINTS", "1000"),
-        profile: None,
-    },
-    Part { name: "rounds", arguments: &["--test", "real_rounds", "rounds::"], length: ("ROUNDS", "40"), profile: None },
-    Part {
-        name: "partition",
-        arguments: &["--test", "real_rounds", "partition::"],
-        length: ("ROUNDS", "1"),
-        profile: None,
-    },
+    Part { name: "points", arguments: &["--test", "real_rounds", "points::"], length: ("POINTS", "1000") },
+    Part { name: "rounds", arguments: &["--test", "real_rounds", "rounds::"], length: ("ROUNDS", "40") },
+    Part { name: "partition", arguments: &["--test", "real_rounds", "partition::"], length: ("ROUNDS", "1") },
 ];
 
 /// Runs all parts, or the one that is `wanted`. One that fails does not keep the others from running.
@@ -58,7 +44,8 @@ pub(crate) fn run(wanted: Option<&str>) -> Result<()> {
         say(&format!("soak: {}", part.name));
         let (variable, usual) = part.length;
         let mut command = Command::new("cargo");
-        command.args(["test", "--workspace", "--locked"]).args(part.profile).args(part.arguments);
+        // With what `make test` has built.
+        command.args(["test", "--workspace", "--locked", "--features", "cli/opentelemetry"]).args(part.arguments);
         command.args(["--", "--nocapture"]);
         if std::env::var_os(variable).is_none() {
             command.env(variable, usual);

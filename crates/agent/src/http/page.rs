@@ -10,6 +10,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use base16ct::lower::encode_string;
 use dashboard::File;
 use sha2::{Digest, Sha256};
 
@@ -45,9 +46,9 @@ struct Page {
 
 impl Page {
     fn of(file: &'static File) -> Self {
-        let digest = Sha256::digest(file.bytes);
-        let tag: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-        Self { file, tag: format!("\"{tag}\"") }
+        let mut digits = encode_string(&Sha256::digest(file.bytes));
+        digits.truncate(32);
+        Self { file, tag: format!("\"{digits}\"") }
     }
 
     fn answer(&self, asked: &HeaderMap) -> Response {

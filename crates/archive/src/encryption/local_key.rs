@@ -5,6 +5,7 @@ use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use base16ct::lower::encode_string;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest, Sha256};
@@ -47,7 +48,8 @@ impl LocalKey {
     /// What it is called: a part of its digest, which tells nothing of it.
     pub fn name(&self) -> String {
         let digest = Sha256::new().chain_update("refloat key file").chain_update(self.0.bytes()).finalize();
-        let digits: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let mut digits = encode_string(&digest);
+        digits.truncate(16);
         format!("key-file:{digits}")
     }
 

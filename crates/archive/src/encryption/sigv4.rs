@@ -4,6 +4,7 @@ use std::fmt;
 
 use age::secrecy::{ExposeSecret, SecretString};
 use aws_lc_rs::hmac::{self, HMAC_SHA256};
+use base16ct::lower::encode_string;
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
@@ -43,15 +44,15 @@ pub(crate) fn authorization(
     let names = names.join(";");
     let headers: String = request.headers.iter().map(|(name, value)| format!("{name}:{}\n", value.trim())).collect();
     let Request { method, path, query, body, .. } = request;
-    let canonical = format!("{method}\n{path}\n{query}\n{headers}\n{names}\n{}", hex(&Sha256::digest(body)));
-    let digest = hex(&Sha256::digest(canonical));
+    let canonical = format!("{method}\n{path}\n{query}\n{headers}\n{names}\n{}", encode_string(&Sha256::digest(body)));
+    let digest = encode_string(&Sha256::digest(canonical));
     let to_sign = format!("AWS4-HMAC-SHA256\n{}\n{scope}\n{digest}", long_date(time));
 
     let mut key = format!("AWS4{}", credential.secret_key.expose_secret()).into_bytes();
     for part in [date.as_str(), region, service, "aws4_request"] {
         key = mac(&key, part);
     }
-    let signature = hex(&mac(&key, &to_sign));
+    let signature = encode_string(&mac(&key, &to_sign));
     format!("AWS4-HMAC-SHA256 Credential={}/{scope}, SignedHeaders={names}, Signature={signature}", credential.key_id)
 }
 
@@ -62,10 +63,6 @@ pub(crate) fn long_date(time: Timestamp) -> String {
 
 fn mac(key: &[u8], data: &str) -> Vec<u8> {
     hmac::sign(&hmac::Key::new(HMAC_SHA256, key), data.as_bytes()).as_ref().to_vec()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl fmt::Debug for AwsCredential {

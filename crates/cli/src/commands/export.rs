@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use archive::layout::Companion;
+use base16ct::lower::encode_string;
 use etcd_data::export::{Against, Exported, export};
 use etcd_data::restore::{Progress, RestoreError};
 use etcd_data::view::Horizon;
@@ -198,7 +199,7 @@ impl ExportedFile {
             compact_revision: horizon.compact.map_or(-1, |revision| revision.0),
             records: exported.map(|exported| exported.records),
             size_bytes: exported.map(|exported| exported.size_bytes),
-            sha256: exported.map(|exported| hex(&exported.sha256)),
+            sha256: exported.map(|exported| encode_string(&exported.sha256)),
             missing_revisions: exported.and_then(|exported| exported.holes).map(MissingJson::of),
             stored_bytes: done.stored_bytes,
             beside: done.plan.place.shown_beside().filter(|_| done.plan.carried.is_some()),
@@ -230,9 +231,4 @@ impl ExportedFile {
         table.fact("restore it", &plan.restore_it);
         table.to_string()
     }
-}
-
-/// `bytes` in hexadecimal.
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

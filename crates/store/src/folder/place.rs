@@ -11,6 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use base16ct::lower::encode_string;
 use bytes::Bytes;
 use jiff::Timestamp;
 use rustix::buffer::spare_capacity;
@@ -334,7 +335,7 @@ fn tag_of(file: &File) -> Result<Tag, Fault> {
     let mut bytes = vec![0; metadata.len() as usize];
     file.read_exact_at(&mut bytes, 0).map_err(Fault::of_disk)?;
     let digest = Sha256::digest(&bytes);
-    Ok(Tag(digest.iter().map(|byte| format!("{byte:02x}")).collect()))
+    Ok(Tag(encode_string(&digest)))
 }
 
 fn check(key: &Key, put: &Put) -> Result<(), Fault> {

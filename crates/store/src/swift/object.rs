@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use base16ct::lower::encode_string;
 use bytes::Bytes;
 use jiff::Timestamp;
 use md5::{Digest, Md5};
@@ -155,7 +156,7 @@ pub(super) fn clipped(bytes: Bytes, length: u64) -> Bytes {
 
 /// The MD5 of `bytes`, which Swift compares with what arrived.
 pub(super) fn md5_hex(bytes: &[u8]) -> String {
-    Md5::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    encode_string(&Md5::digest(bytes))
 }
 
 /// Seconds since 1970 with a fraction.

@@ -7,6 +7,7 @@ use api::status::Status;
 use archive::agree::{Agreed, in_words};
 use archive::proof::Level;
 use archive::{Entry, Layout};
+use base16ct::lower::encode_string;
 use sha2::{Digest, Sha256};
 
 use crate::http::looks::place::{find, lineage};
@@ -68,7 +69,9 @@ impl Reading {
 fn id(wish: &Wish, read: &Read, here: Option<&Here>) -> String {
     let here = here.map(|here| (&here.data_dir, &here.steps));
     let text = format!("{:?}", (wish, &read.destination, &read.lineage, read.revision, here));
-    Sha256::digest(text.as_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    let mut digits = encode_string(&Sha256::digest(text));
+    digits.truncate(16);
+    digits
 }
 
 /// The least of what is proven of anything that is read.

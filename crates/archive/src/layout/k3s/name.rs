@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use base16ct::lower::encode_string;
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
@@ -89,7 +90,8 @@ pub fn object_name(kept: Kept, name: &Name, node: &str, location: &str) -> Strin
     /// The longest name that Kubernetes allows.
     const LONGEST: usize = 253;
     let digest = Sha256::digest(format!("{node}{location}"));
-    let digest: String = digest.iter().take(3).map(|byte| format!("{byte:02x}")).collect();
+    let mut digest = encode_string(&digest);
+    digest.truncate(6);
     let mut middle = name.to_string().to_lowercase();
     if !is_subdomain(&middle) || middle.len() + AROUND > LONGEST {
         let node = node.split('.').next().unwrap_or_default();
