@@ -13,6 +13,7 @@
 //! - [`care`]: members in good order, by a [`schedule`]; [`doctor`]: everything tried beforehand
 //! - [`standalone`]: an etcd of our own, looked after
 //! - [`supervise`], [`wrap`]: a process below this one, and a stock etcd as one; [`neighbour`]: the other container of its pod
+//! - [`free_memory`]: how long memory is kept that is free
 //! - `private_folder`, `whole_file`: what is kept on this machine, for nobody else, and whole or not at all
 
 #![forbid(unsafe_code)]
@@ -22,6 +23,7 @@ pub mod care;
 pub mod doctor;
 pub mod drill;
 pub mod follow;
+pub mod free_memory;
 pub mod home;
 pub mod http;
 pub mod member;

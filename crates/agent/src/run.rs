@@ -21,6 +21,7 @@ use crate::follow::progress::{Progress, Standing};
 use crate::follow::resume::ForeignCluster;
 use crate::follow::spool::{Spool, SpoolError};
 use crate::follow::{Follower, Rhythm};
+use crate::free_memory::FreeMemory;
 use crate::home::Home;
 use crate::member::outlive::Wrapper;
 use crate::member::{Member, Prepared};
@@ -64,6 +65,8 @@ pub struct Settings {
     pub brought_back: watch::Receiver<Option<BroughtBack>>,
     /// The files of the certificates that it shows, to etcd and to who asks it.
     pub certificates: Vec<PathBuf>,
+    /// Memory that is free.
+    pub memory: FreeMemory,
 }
 
 /// An agent that runs.
@@ -94,6 +97,7 @@ struct Beside {
     right: watch::Receiver<Right>,
     standing: watch::Receiver<Standing>,
     metrics: Arc<Metrics>,
+    memory: FreeMemory,
     stopper: Stopper,
     parts: JoinSet<()>,
 }
@@ -133,7 +137,7 @@ impl Agent {
     /// Begins to follow `live` into the archive at `home`.
     pub fn begin(live: Arc<dyn Live>, home: Home, settings: Settings) -> Result<Self, SpoolError> {
         let Settings { name, serves, rhythm, schedule, others, terms, gone, .. } = settings;
-        let Settings { spool, foreign, restoring, care, prepared, brought_back, certificates, .. } = settings;
+        let Settings { spool, foreign, restoring, care, prepared, brought_back, certificates, memory, .. } = settings;
         let spool = Arc::new(Spool::open(&spool)?);
         let (fill, aside) = (spool.fill(), spool.aside());
         let (wanted, is_wanted) = watch::channel(false);
@@ -142,7 +146,7 @@ impl Agent {
         let metrics = Arc::new(Metrics::new());
         let progress = Progress::counted_by(Arc::clone(&metrics));
         let (standing, merged, mending) = (progress.standing(), Merged::default(), Mending::default());
-        let mut beside = Beside::new(pen.right(), standing.clone(), Arc::clone(&metrics));
+        let mut beside = Beside::new(pen.right(), standing.clone(), Arc::clone(&metrics), memory);
 
         let (orders, taken) = mpsc::channel(ORDERS);
         let follower = Follower {
@@ -244,8 +248,13 @@ impl Agent {
 }
 
 impl Beside {
-    fn new(right: watch::Receiver<Right>, standing: watch::Receiver<Standing>, metrics: Arc<Metrics>) -> Self {
-        Self { right, standing, metrics, stopper: Stopper::default(), parts: JoinSet::new() }
+    fn new(
+        right: watch::Receiver<Right>,
+        standing: watch::Receiver<Standing>,
+        metrics: Arc<Metrics>,
+        memory: FreeMemory,
+    ) -> Self {
+        Self { right, standing, metrics, memory, stopper: Stopper::default(), parts: JoinSet::new() }
     }
 
     fn spawn(&mut self, part: impl Future<Output = ()> + Send + 'static) {
@@ -263,7 +272,8 @@ impl Beside {
     ) -> watch::Receiver<UpkeepStatus> {
         let (told, upkeep) = watch::channel(UpkeepStatus::default());
         let (right, standing, metrics) = (self.right.clone(), self.standing.clone(), Arc::clone(&self.metrics));
-        let keeper = Upkeep { home, first, schedule, right, standing, merged, mending, told, metrics };
+        let memory = self.memory.clone();
+        let keeper = Upkeep { home, first, schedule, right, standing, merged, mending, told, metrics, memory };
         self.spawn(keeper.keep_up(self.stopper.stop_signal()));
         upkeep
     }
@@ -335,6 +345,7 @@ mod tests {
             prepared: watch::Sender::default().subscribe(),
             brought_back: watch::Sender::default().subscribe(),
             certificates: Vec::new(),
+            memory: FreeMemory::default(),
         };
         Agent::begin(live, home, settings).unwrap()
     }

@@ -38,6 +38,7 @@ use crate::drill::{DrillError, Etcd};
 use crate::follow::mending::{Broken, Look, Mending, Shown};
 use crate::follow::merged::Merged;
 use crate::follow::progress;
+use crate::free_memory::FreeMemory;
 use crate::home::{Home, blocking};
 use crate::metrics::Metrics;
 use crate::pen::Right;
@@ -89,6 +90,8 @@ pub struct Upkeep {
     pub told: watch::Sender<UpkeepStatus>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// Memory that is free, beside following.
+    pub memory: FreeMemory,
 }
 
 impl Upkeep {
@@ -142,6 +145,7 @@ impl Upkeep {
     }
 
     async fn do_one(&self, work: Work, stop: &Stop) {
+        let _beside = self.memory.beside();
         let (began, clock) = (Instant::now(), Timestamp::now());
         self.told.send_modify(|told| (told.of(work).running_since, told.of(work).done) = (Some(clock), None));
         let span = tracing::info_span!("upkeep", ?work);

@@ -8,6 +8,7 @@ use std::time::Duration;
 use agent::follow::Rhythm;
 use agent::follow::etcd::Etcd;
 use agent::follow::resume::ForeignCluster;
+use agent::free_memory::FreeMemory;
 use agent::home::{Home, Site};
 use agent::http::published::Snapshots;
 use agent::member::Prepared;
@@ -54,6 +55,7 @@ async fn who_begins_before_its_etcd_tells_that_it_is_not_let_in_and_what_to_do()
         prepared: watch::Sender::new(Prepared::NotYet).subscribe(),
         brought_back: watch::Sender::default().subscribe(),
         certificates: Vec::new(),
+        memory: FreeMemory::default(),
     };
     let agent = Agent::begin(live, home, settings).unwrap();
 

@@ -13,6 +13,7 @@ use std::time::Duration;
 use agent::follow::mending::Mending;
 use agent::follow::merged::{Merged, MergedFull, Stage};
 use agent::follow::progress::Standing;
+use agent::free_memory::FreeMemory;
 use agent::home::{Home, Site};
 use agent::metrics::Metrics;
 use agent::pen::{Pen, Right};
@@ -93,6 +94,7 @@ impl Keeper {
             mending: mending.clone(),
             told,
             metrics: counted,
+            memory: FreeMemory::default(),
         };
         let stop = Stopper::default();
         let stopped = stop.stop_signal();
@@ -424,7 +426,9 @@ async fn who_stands_by_tells_of_them_too() {
     let (schedule, counted) = (Schedule { verify_every: OFTEN, ..nothing() }, Arc::clone(&metrics));
     let (right, standing) = (right.subscribe(), standing.subscribe());
     let (merged, mending) = (Merged::default(), Mending::default());
-    let upkeep = Upkeep { home, first: None, schedule, right, standing, merged, mending, told, metrics: counted };
+    let memory = FreeMemory::default();
+    let upkeep =
+        Upkeep { home, first: None, schedule, right, standing, merged, mending, told, metrics: counted, memory };
     let stop = Stopper::default();
     let task = tokio::spawn(upkeep.keep_up(stop.stop_signal()));
     // When it is due next is told each time.

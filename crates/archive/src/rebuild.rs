@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use etcd_data::restore::RestoreError;
+use etcd_data::restore::high_water::LAST_BUMPED;
 use etcd_data::{Kind, Revision};
 use store::Key;
 
@@ -126,9 +127,10 @@ impl RestorePlan {
 }
 
 impl crate::catalogue::Catalogue {
-    /// The highest revision that the name of an object tells of, also where nothing leads to it.
+    /// The highest revision that the name of an object tells of, also where nothing leads to it. A name that tells of more than any
+    /// cluster comes to was given by nobody who followed one, and no cluster goes on from there.
     pub fn highest(&self) -> Option<Revision> {
-        self.entries().filter_map(|entry| entry.to).max()
+        self.entries().filter_map(|entry| entry.to).filter(|to| *to <= LAST_BUMPED).max()
     }
 }
 

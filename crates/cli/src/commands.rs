@@ -26,6 +26,7 @@ pub mod undo;
 pub mod verify;
 pub mod wrap;
 
+use ::agent::free_memory::Keep;
 use clap::Subcommand;
 
 use crate::exit::Exit;
@@ -66,13 +67,8 @@ pub enum Command {
 }
 
 impl Command {
-    /// Whether it goes on until somebody stops it.
-    pub fn goes_on(&self) -> bool {
-        matches!(self, Self::Agent(_) | Self::Standalone(_) | Self::Wrap(_))
-    }
-
-    /// Does it.
-    pub fn run(self, ui: &mut Ui) -> Result<Exit, Failure> {
+    /// Does it. `keep` tells the allocator how long to keep what is free.
+    pub fn run(self, ui: &mut Ui, keep: fn(Keep)) -> Result<Exit, Failure> {
         match self {
             Self::Inspect(args) => inspect::run(ui, &args),
             Self::Points(args) => points::run(ui, &args),
@@ -88,8 +84,8 @@ impl Command {
             Self::Doctor(args) => doctor::run(ui, &args),
             Self::Drill(args) => drill::run(ui, &args),
             Self::Export(args) => export::run(ui, &args),
-            Self::Standalone(args) => standalone::run(ui, &args),
-            Self::Agent(args) => agent::run(ui, &args),
+            Self::Standalone(args) => standalone::run(ui, &args, keep),
+            Self::Agent(args) => agent::run(ui, &args, keep),
             Self::Backup(args) => backup::run(ui, &args),
             Self::Copy(args) => copy::run(ui, &args),
             Self::Prune(args) => prune::run(ui, &args),

@@ -49,6 +49,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
+use ::agent::free_memory::Keep;
 use args::settings_file::Given;
 use commands::Command;
 use failure::Failure;
@@ -76,13 +77,13 @@ pub fn command() -> clap::Command {
     Cli::command()
 }
 
-/// Runs the program. `settle` is called before a command that goes on until somebody stops it.
-pub fn main(settle: fn()) -> ExitCode {
+/// Runs the program. `keep` tells its allocator how long to keep what is free.
+pub fn main(keep: fn(Keep)) -> ExitCode {
     panic::set_hook(Box::new(|panic| ui::complain(&panic.to_string(), &[], Some(DEFECT))));
-    panic::catch_unwind(|| run(settle)).unwrap_or(exit::ASSERTION.into())
+    panic::catch_unwind(|| run(keep)).unwrap_or(exit::ASSERTION.into())
 }
 
-fn run(settle: fn()) -> ExitCode {
+fn run(keep: fn(Keep)) -> ExitCode {
     let mut ui = Ui::of_process();
     let environment = Environment::of_process();
     let given = match Given::new(&command(), std::env::args_os().collect(), &environment) {
@@ -105,10 +106,7 @@ fn run(settle: fn()) -> ExitCode {
         let _ = ui.note(format_args!("note: {note}"));
     }
     given.make_folders(&environment);
-    if command.goes_on() {
-        settle();
-    }
-    match command.run(&mut ui).and_then(|exit| ui.finish().map(|()| exit)) {
+    match command.run(&mut ui, keep).and_then(|exit| ui.finish().map(|()| exit)) {
         Ok(exit) => exit.into(),
         Err(failure) => end(&mut ui, failure),
     }

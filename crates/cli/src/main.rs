@@ -12,5 +12,5 @@ use tikv_jemallocator::Jemalloc;
 static MEMORY: Jemalloc = Jemalloc;
 
 fn main() -> ExitCode {
-    cli::main(memory::give_back_at_once)
+    cli::main(memory::keep)
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::follow::order::Order;
+use agent::free_memory::FreeMemory;
 use agent::home::Home;
 use agent::member::Prepared;
 use agent::run::{Agent, Settings};
@@ -43,6 +44,7 @@ impl World {
             prepared: watch::Sender::new(Prepared::default()).subscribe(),
             brought_back: watch::Sender::default().subscribe(),
             certificates: Vec::new(),
+            memory: FreeMemory::default(),
         };
         Agent::begin(Arc::new(Scripted(Arc::clone(&self.cluster))), home, settings).unwrap()
     }

@@ -29,6 +29,14 @@ fn keys(entries: &[Entry]) -> Vec<&str> {
 }
 
 #[test]
+fn what_no_cluster_comes_to_is_not_the_highest_revision_whatever_a_name_says() {
+    let listing =
+        |to| Catalogue::of_listing("prod", &listed(&[full("prod/", FIRST, 100), delta("prod/", FIRST, 0, 101, to)]));
+    assert_eq!(listing(150).highest(), Some(Revision(150)));
+    assert_eq!(listing(i64::MAX).highest(), Some(Revision(100)));
+}
+
+#[test]
 fn every_object_of_a_listing_is_accounted_for() {
     let names = [
         "prod/cluster.json".into(),

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ::agent::follow::Rhythm;
 use ::agent::follow::etcd::Etcd;
+use ::agent::free_memory::{FreeMemory, Keep};
 use ::agent::home::Home;
 use ::agent::http::looks::restorer::Restorer;
 use ::agent::http::looks::shelf::Shelf;
@@ -131,7 +132,7 @@ pub struct FollowArgs {
 }
 
 /// Follows it.
-pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
+pub fn run(ui: &mut Ui, args: &Args, keep: fn(Keep)) -> Result<Exit, Failure> {
     let _log = args.log.begin()?;
     let access = args.etcd.access()?;
     let listener = listen(args.listen)?;
@@ -172,6 +173,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
             prepared: how,
             brought_back: lost,
             certificates: shown.chain(args.tls.certificate()).collect(),
+            memory: FreeMemory::kept_by(keep),
         };
         let mut agent = begin(live, home, settings)?;
         let prepare = prepare(member, &mut agent, access, prepared, brought_back);

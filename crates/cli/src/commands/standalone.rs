@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::agent::follow::etcd::Etcd;
+use ::agent::free_memory::{FreeMemory, Keep};
 use ::agent::home::Home;
 use ::agent::http::looks::restorer::Restorer;
 use ::agent::http::{Forward, Guard, Limits, serve};
@@ -92,7 +93,7 @@ pub struct Args {
 }
 
 /// Runs it until it is told to stop.
-pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
+pub fn run(ui: &mut Ui, args: &Args, keep: fn(Keep)) -> Result<Exit, Failure> {
     let _log = args.log.begin()?;
     // What would stop it later is refused before anything is touched.
     let listener = listen(args.listen)?;
@@ -143,6 +144,7 @@ pub fn run(ui: &mut Ui, args: &Args) -> Result<Exit, Failure> {
             care: Some(args.care.care(endpoints, access, BTreeMap::new())),
             prepared: watch::Sender::default().subscribe(),
             brought_back: lost.clone(),
+            memory: FreeMemory::kept_by(keep),
         };
         let mut agent = begin(live, home, settings)?;
         let tended = program.map(|program| args.tended(program, &dir, &agent, brought_back));

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use agent::follow::Rhythm;
 use agent::follow::resume::ForeignCluster;
+use agent::free_memory::FreeMemory;
 use agent::home::{Home, Site};
 use agent::http::{Forward, Guard, Limits, Tls, serve};
 use agent::run::{Agent, Settings};
@@ -65,6 +66,7 @@ pub(crate) fn follow(told: &str, rhythm: Rhythm, schedule: Schedule, term: Durat
             prepared: watch::Sender::default().subscribe(),
             brought_back: watch::Sender::default().subscribe(),
             certificates: Vec::new(),
+            memory: FreeMemory::default(),
         };
         let mut agent = Agent::begin(Arc::new(live), home, settings).unwrap();
         let routes = routes(&agent, Arc::new(NoMember), None, Forward::new(None, None).unwrap());

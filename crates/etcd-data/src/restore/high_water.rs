@@ -42,6 +42,9 @@ const PER_SECOND: i64 = 10_000;
 /// revision, so no clock decides. It is more than etcd writes in a day.
 pub const MARGIN_BY_HAND: i64 = 1_000_000_000;
 
+/// The last revision that a restored member may begin at: as many are left to come as there are before it.
+pub const LAST_BUMPED: Revision = Revision(i64::MAX / 2);
+
 /// How far the cluster may have gone in the time that nothing is known of.
 pub fn margin(unseen: Duration) -> i64 {
     let seconds = i64::try_from(unseen.as_secs()).unwrap_or(i64::MAX);

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::destination::Destination;
 use super::error::{PlanError, RestoreError};
+use super::high_water::LAST_BUMPED;
 use super::options::{Alarms, Bump, DEFAULT_PEER_URL, DigestRule, EtcdVersion, ForVersion, Leases, Options, Token};
 use crate::data_dir::record::Account;
 use crate::database::Database;
@@ -150,7 +151,8 @@ fn revisions(
     if let Bump::By(by) = options.bump {
         // From the highest revision that any client can have seen, which is not the restored one.
         let bumped = i64::try_from(by).ok().and_then(|by| source.horizon.current.0.checked_add(by));
-        let bumped = bumped.filter(|_| by > 0).map(Revision).ok_or(PlanError::Bump { by })?;
+        let bumped =
+            bumped.map(Revision).filter(|bumped| by > 0 && *bumped <= LAST_BUMPED).ok_or(PlanError::Bump { by })?;
         // Both marks stand at the bumped revision and history ends before it: every version goes on from there, the
         // first releases of 3.4 too, with nothing left to compact and no record under an empty key.
         return Ok((History::OnlyLive, bumped, Some(bumped)));

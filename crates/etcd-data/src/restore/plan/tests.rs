@@ -93,6 +93,8 @@ fn a_bump_goes_on_after_the_highest_revision_that_anybody_saw() {
     check(&ten(), back, "6 of OnlyLive, begins at 1010, compacted Some(1010)");
     check(&ten(), |options| options.bump = Bump::By(0), "Usage: revisions cannot be raised by 0");
     check(&ten(), |options| options.bump = Bump::By(i64::MAX as u64), "Usage");
+    // What would leave too few for what is to come.
+    check(&ten(), |options| options.bump = Bump::By(i64::MAX as u64 / 2), "Usage");
     check(&ten(), |options| options.bump = Bump::By(u64::MAX), "Usage");
 }
 
