@@ -26,8 +26,8 @@ struct Told {
     works: Mutex<usize>,
 }
 
-/// A work that goes on beside following, until this is dropped.
-pub(crate) struct Beside(FreeMemory);
+/// As long as it is there, nothing is kept.
+pub(crate) struct Thrift(FreeMemory);
 
 impl FreeMemory {
     /// `tell` is told whenever that changes.
@@ -35,14 +35,14 @@ impl FreeMemory {
         Self(Arc::new(Told { tell, works: Mutex::default() }))
     }
 
-    /// A work begins.
-    pub(crate) fn beside(&self) -> Beside {
+    /// A work begins beside following, and goes on until what this gives is dropped.
+    pub(crate) fn be_thrifty(&self) -> Thrift {
         let mut works = self.0.works.lock().unwrap_or_else(PoisonError::into_inner);
         *works += 1;
         if *works == 1 {
             (self.0.tell)(Keep::Nothing);
         }
-        Beside(self.clone())
+        Thrift(self.clone())
     }
 }
 
@@ -53,7 +53,7 @@ impl Default for FreeMemory {
     }
 }
 
-impl Drop for Beside {
+impl Drop for Thrift {
     fn drop(&mut self) {
         let Told { tell, works } = &*self.0.0;
         let mut works = works.lock().unwrap_or_else(PoisonError::into_inner);
@@ -80,13 +80,13 @@ mod tests {
     fn nothing_is_kept_from_when_the_first_work_begins_until_the_last_has_ended() {
         let memory = FreeMemory::kept_by(|keep| HEARD.lock().unwrap().push(keep));
         let heard = || std::mem::take(&mut *HEARD.lock().unwrap());
-        let (first, second) = (memory.beside(), memory.clone().beside());
+        let (first, second) = (memory.be_thrifty(), memory.clone().be_thrifty());
         assert_eq!(heard(), [Keep::Nothing]);
         drop(first);
         assert_eq!(heard(), []);
         drop(second);
         assert_eq!(heard(), [Keep::ForAWhile]);
-        drop(memory.beside());
+        drop(memory.be_thrifty());
         assert_eq!(heard(), [Keep::Nothing, Keep::ForAWhile]);
     }
 }

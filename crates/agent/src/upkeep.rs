@@ -145,7 +145,7 @@ impl Upkeep {
     }
 
     async fn do_one(&self, work: Work, stop: &Stop) {
-        let _beside = self.memory.beside();
+        let _thrift = self.memory.be_thrifty();
         let (began, clock) = (Instant::now(), Timestamp::now());
         self.told.send_modify(|told| (told.of(work).running_since, told.of(work).done) = (Some(clock), None));
         let span = tracing::info_span!("upkeep", ?work);
