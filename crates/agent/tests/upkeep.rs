@@ -8,12 +8,13 @@ mod world;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use agent::follow::mending::Mending;
 use agent::follow::merged::{Merged, MergedFull, Stage};
 use agent::follow::progress::Standing;
-use agent::free_memory::FreeMemory;
+use agent::free_memory::{FreeMemory, Keep};
 use agent::home::{Home, Site};
 use agent::metrics::Metrics;
 use agent::pen::{Pen, Right};
@@ -94,7 +95,7 @@ impl Keeper {
             mending: mending.clone(),
             told,
             metrics: counted,
-            memory: FreeMemory::default(),
+            memory: FreeMemory::kept_by(note),
         };
         let stop = Stopper::default();
         let stopped = stop.stop_signal();
@@ -413,6 +414,28 @@ async fn the_newest_full_and_delta_are_told_of_by_who_has_just_begun() {
     keeper.until_done(Work::Verify).await;
     assert_eq!(latest(&keeper.metrics), latest_of(&world));
     keeper.stop().await;
+}
+
+/// How often all keepers here had memory given back at once, and how often kept again.
+static TOLD: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
+
+fn note(keep: Keep) {
+    let [given_back, kept] = &TOLD;
+    let told = match keep {
+        Keep::Nothing => given_back,
+        Keep::ForAWhile => kept,
+    };
+    told.fetch_add(1, Ordering::Relaxed);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_something_is_done_nothing_is_kept_of_memory_that_is_free_and_afterwards_it_is() {
+    let world = world(None).await;
+    let mut keeper = Keeper::of(&world, Schedule { verify_every: OFTEN, ..nothing() }).await;
+    keeper.until_done(Work::Verify).await;
+    keeper.stop().await;
+    let told = TOLD.each_ref().map(|told| told.load(Ordering::Relaxed));
+    assert!(told.iter().all(|times| *times > 0), "{told:?}");
 }
 
 /// Nobody lets it write.
