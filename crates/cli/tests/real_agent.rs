@@ -8,6 +8,8 @@ mod contents;
 mod history;
 #[path = "desk/running.rs"]
 mod running;
+#[path = "desk/truth.rs"]
+mod truth;
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -21,27 +23,10 @@ use history::require_one_history;
 use running::{Running, refloat, succeed};
 use serde_json::Value;
 use testkit::{Client, ClusterPlan, Etcd, Member, MemberPorts, PATIENCE, Port, Version};
-
-/// What a live member had at a revision.
-struct Truth {
-    revision: i64,
-    hash: u32,
-}
-
-fn truth(client: &Client) -> Truth {
-    let revision = client.status().unwrap().revision;
-    Truth { revision, hash: client.hash_kv(revision).unwrap().hash }
-}
+use truth::{require_archived, truth};
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
-}
-
-/// Compares a point of an archive with what the cluster had.
-fn require(archive: &Path, truth: &Truth) {
-    let at = truth.revision.to_string();
-    let found: Value = serde_json::from_str(&succeed(&["hashkv", text(archive), "--at", &at, "-o", "json"])).unwrap();
-    assert_eq!(found["hash"].as_u64(), Some(u64::from(truth.hash)), "HashKV at {at}");
 }
 
 fn etcd(version: Version, folder: &Path) -> Etcd {
@@ -69,8 +54,8 @@ fn a_backup_is_read_back_and_compared_with_the_members_of_every_version() {
         let report: Value =
             serde_json::from_str(&succeed(&["backup", text(&archive), "--endpoints", &url, "-o", "json"])).unwrap();
         assert_eq!(report["proof"], "anchored");
-        require(&archive, &truth(&client));
-        require(&archive, &first);
+        require_archived(&archive, truth(&client));
+        require_archived(&archive, first);
 
         let data = folder.path().join("restored");
         succeed(&["restore", text(&archive), "--data-dir", text(&data)]);
@@ -165,7 +150,7 @@ fn whoever_is_killed_another_goes_on() {
     let start = |name: &str| agents.start(name, &["--seal-after", "500ms"], &Port::reserve());
     client.put("first", "one").unwrap();
     let mut writer = start("a");
-    writer.until_sealed(truth(&client).revision);
+    writer.until_sealed(truth(&client).0);
     let mut truths = Vec::new();
     for round in 0..4 {
         let mut next = start(&format!("agent-{round}"));
@@ -174,19 +159,19 @@ fn whoever_is_killed_another_goes_on() {
             client.put(format!("key {}", at % 11), format!("{round} {at}")).unwrap();
         }
         let sealed = truth(&client);
-        writer.until_sealed(sealed.revision);
+        writer.until_sealed(sealed.0);
         truths.push(sealed);
         // What is written now, nobody has told to be sealed. It is not lost for that.
         client.put("while nobody writes", format!("{round}")).unwrap();
         writer.kill();
         let after = truth(&client);
-        next.until_sealed(after.revision);
+        next.until_sealed(after.0);
         truths.push(after);
         writer = next;
     }
     assert!(writer.stop().success());
     for truth in &truths {
-        require(&agents.archive, truth);
+        require_archived(&agents.archive, *truth);
     }
     require_one_history(&[text(&agents.archive)]);
 }
@@ -254,7 +239,7 @@ fn who_follows_a_cluster_to_which_nobody_writes_has_everything() {
         let folder = tempfile::tempdir().unwrap();
         let etcd = etcd(version, folder.path());
         etcd.client().put("only", "one").unwrap();
-        let (agents, revision) = (Agents::new(folder.path(), &etcd), truth(&etcd.client()).revision);
+        let (agents, revision) = (Agents::new(folder.path(), &etcd), truth(&etcd.client()).0);
         // The first takes a full, and the second goes on after it.
         for _ in 0..2 {
             let mut agent = agents.start("a", &[], &Port::reserve());
@@ -274,13 +259,13 @@ fn how_members_are_is_told_as_it_is_now() {
     let (client, agents) = (etcd.client(), Agents::new(folder.path(), &etcd));
     client.put("first", "one").unwrap();
     let mut writer = agents.start("a", &[], &Port::reserve());
-    writer.until_sealed(truth(&client).revision);
+    writer.until_sealed(truth(&client).0);
     let mut other = agents.start("b", &[], &Port::reserve());
     other.until("it stands by", |status| status["capture"]["state"] == "standing_by");
     for at in 0..50 {
         client.put(format!("key {at}"), "x".repeat(100_000)).unwrap();
     }
-    let now = truth(&client).revision;
+    let now = truth(&client).0;
     for agent in [&mut writer, &mut other] {
         agent.until("the member is as it is now", |status| {
             let member = &status["members"][0];
@@ -341,7 +326,7 @@ fn who_stands_by_passes_on_what_only_the_writer_can_do() {
     };
     client.put("first", "one").unwrap();
     let (mut writer, _) = start("a");
-    writer.until_sealed(truth(&client).revision);
+    writer.until_sealed(truth(&client).0);
     let (mut other, page) = start("b");
     other.until("it stands by", |status| status["capture"]["state"] == "standing_by");
 
@@ -353,9 +338,9 @@ fn who_stands_by_passes_on_what_only_the_writer_can_do() {
     write!(stream, "Content-Length: 0\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
-    let expected = format!("\"lastRevision\":{}", sealed.revision);
+    let expected = format!("\"lastRevision\":{}", sealed.0);
     assert!(answer.starts_with("HTTP/1.1 200") && answer.contains(&expected), "{answer}");
-    require(&agents.archive, &sealed);
+    require_archived(&agents.archive, sealed);
     assert!(other.stop().success() && writer.stop().success());
 }
 
@@ -399,10 +384,10 @@ fn standalone_is_one_command_and_goes_on_where_it_was() {
     let good = truth(&client);
     client.delete("/greeting").unwrap();
     let bad = truth(&client);
-    running.until_sealed(bad.revision);
+    running.until_sealed(bad.0);
     let history = succeed(&["history", text(&archive), "/greeting"]);
-    assert!(history.contains(&good.revision.to_string()) && history.contains("deleted"), "{history}");
-    let at = good.revision.to_string();
+    assert!(history.contains(&good.0.to_string()) && history.contains("deleted"), "{history}");
+    let at = good.0.to_string();
     assert_eq!(succeed(&["get", text(&archive), "/greeting", "--at", &at]).trim(), "hello");
     for (host, expected) in [("127.0.0.1", 200), ("localhost", 200), ("evil.example", 421)] {
         assert_eq!(asked_as(host, ports.client.address()), expected, "a page that lets its name lead here");
@@ -412,7 +397,7 @@ fn standalone_is_one_command_and_goes_on_where_it_was() {
     assert_eq!(busy.status.code(), Some(6), "a data directory in use is not replaced");
     assert_eq!(called(&dir, "etcd"), before, "nor is anything made beside it");
     client.put("/written", "on").unwrap();
-    running.until_sealed(truth(&client).revision);
+    running.until_sealed(truth(&client).0);
     assert!(running.stop().success());
 
     // Back to before the mistake, and what comes then is a history of its own.
@@ -422,7 +407,7 @@ fn standalone_is_one_command_and_goes_on_where_it_was() {
     running.until("the gateway serves", |_| client.status().is_ok());
     assert_eq!(client.get("/greeting").unwrap().unwrap().value, b"hello");
     client.put("/greeting", "again").unwrap();
-    running.until_sealed(truth(&client).revision);
+    running.until_sealed(truth(&client).0);
     assert!(running.stop().success());
     succeed(&["undo", "--data-dir", text(&dir.join("etcd"))]);
 
@@ -479,7 +464,7 @@ fn a_member_that_silently_has_something_else_is_named() {
         let args = ["agent", text(&archive), "--endpoints", &urls.join(","), "--spool", text(&spool)];
         let mut agent = Running::start(&args, page.address(), &folder.path().join("log"));
         // Nobody writes any more, and members are asked about what is sealed all the same.
-        agent.until_sealed(truth(&client).revision);
+        agent.until_sealed(truth(&client).0);
         let differs = |finding: &Value| {
             let what = finding["what"].as_str().unwrap_or_default();
             let alone = format!(" at {}, and ", names[1]);

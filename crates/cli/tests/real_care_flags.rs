@@ -10,10 +10,10 @@ mod truth;
 use std::path::Path;
 
 use jiff::{SignedDuration, Timestamp};
-use running::{Running, succeed};
+use running::Running;
 use serde_json::Value;
 use testkit::{Cluster, ClusterPlan, Etcd, Member, Port, Version};
-use truth::truth;
+use truth::{require_archived, truth};
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -189,10 +189,7 @@ fn used_up_space_is_relieved_where_that_is_permitted_and_only_told_where_it_is_n
     assert!(kind.stop().success());
 
     // What etcd has given up, the archive has.
-    for (revision, hash) in [early, late] {
-        let archive = folder.path().join("archive");
-        let args = ["hashkv", text(&archive), "--at", &revision.to_string(), "-o", "json"];
-        let found: Value = serde_json::from_str(&succeed(&args)).unwrap();
-        assert_eq!(found["hash"].as_u64(), Some(u64::from(hash)), "HashKV at {revision}");
+    for point in [early, late] {
+        require_archived(folder.path().join("archive"), point);
     }
 }

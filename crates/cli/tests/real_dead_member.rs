@@ -11,10 +11,10 @@ mod truth;
 use std::fs;
 use std::path::Path;
 
-use running::{Running, succeed};
+use running::Running;
 use serde_json::Value;
 use testkit::{Cluster, ClusterPlan, Etcd, Member, Port, Version, until};
-use truth::truth;
+use truth::{require_archived, truth};
 
 #[test]
 fn a_member_that_is_gone_for_good_is_told_by_whoever_writes_and_whoever_stands_by() {
@@ -61,10 +61,7 @@ fn a_member_that_is_gone_for_good_is_told_by_whoever_writes_and_whoever_stands_b
     let (revision, hash) = truth(&client);
     let status = writer.until_sealed(revision);
     assert_ne!(status["capture"]["member"], gone.as_str(), "{status:#}");
-    let at = revision.to_string();
-    let found = succeed(&["hashkv", archive.to_str().unwrap(), "--at", &at, "-o", "json"]);
-    let found: Value = serde_json::from_str(&found).unwrap();
-    assert_eq!(found["hash"].as_u64(), Some(u64::from(hash)), "HashKV at {revision}");
+    require_archived(&archive, (revision, hash));
     assert!(writer.stop().success() && other.stop().success());
 }
 

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use running::{Running, refloat, succeed};
 use serde_json::Value;
 use testkit::{Client, Cluster, ClusterPlan, Etcd, Member, Port, Version, until};
-use truth::truth;
+use truth::{require_archived, truth};
 
 /// What was written, and what one of them has of it.
 const WRITTEN: &str = "what was written, as most of them have it";
@@ -107,10 +107,9 @@ fn is_named(status: &Value, name: &str) -> bool {
 }
 
 /// Requires of `archive` what most members have.
-fn require(archive: &Path, (revision, hash): (i64, u32), about: &str) {
-    let found = succeed(&["hashkv", text(archive), "--at", &revision.to_string(), "-o", "json"]);
-    let found: Value = serde_json::from_str(&found).unwrap();
-    assert_eq!(found["hash"].as_u64(), Some(u64::from(hash)), "{about}: HashKV at {revision}");
+#[track_caller]
+fn require(archive: &Path, truth: (i64, u32), about: &str) {
+    require_archived(archive, truth);
     assert_eq!(succeed(&["get", text(archive), "odd"]).trim(), WRITTEN, "{about}");
 }
 

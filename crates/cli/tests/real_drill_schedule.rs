@@ -14,7 +14,7 @@ use running::{Running, refloat, succeed};
 use serde_json::Value;
 use tempfile::TempDir;
 use testkit::{Etcd, Member, Port, Version};
-use truth::truth;
+use truth::{require_archived, truth};
 
 /// A member, and places for an archive, a spool and sandboxes.
 struct Desk {
@@ -95,10 +95,7 @@ fn a_drill_is_done_when_the_schedule_says_so_and_what_it_proved_is_in_the_archiv
         // It stands in the archive, for whoever looks there without the agent.
         let newest = &desk.points()["newest_proven"];
         assert_eq!((&newest["revision"], &newest["proof"]), (&revision.into(), &"drilled".into()), "{version}");
-        let (archive, at) = (desk.path("archive"), revision.to_string());
-        let found: Value =
-            serde_json::from_str(&succeed(&["hashkv", text(&archive), "--at", &at, "-o", "json"])).unwrap();
-        assert_eq!(found["hash"].as_u64(), Some(u64::from(hash)), "{version}");
+        require_archived(desk.path("archive"), (revision, hash));
         let left: Vec<_> = fs::read_dir(desk.path("scratch")).unwrap().map(|entry| entry.unwrap().path()).collect();
         assert_eq!(left, [] as [PathBuf; 0], "{version}: a sandbox is left");
     }

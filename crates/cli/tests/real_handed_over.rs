@@ -20,7 +20,7 @@ use running::{Running, refloat, succeed};
 use serde_json::Value;
 use tempfile::TempDir;
 use testkit::{Etcd, Member, PATIENCE, Port, Version};
-use truth::truth;
+use truth::{require_archived, truth};
 
 /// An archive, and room for agents beside it.
 struct World {
@@ -54,11 +54,8 @@ impl World {
 
     /// Compares points with what the cluster had.
     fn require(&self, truths: &[(i64, u32)]) {
-        for (revision, hash) in truths {
-            let at = revision.to_string();
-            let said = succeed(&["hashkv", self.archive(), "--at", &at, "-o", "json"]);
-            let found: Value = serde_json::from_str(&said).unwrap();
-            assert_eq!(found["hash"].as_u64(), Some(u64::from(*hash)), "HashKV at {at}");
+        for truth in truths {
+            require_archived(self.archive(), *truth);
         }
     }
 }

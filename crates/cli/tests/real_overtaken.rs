@@ -14,7 +14,7 @@ use running::{Running, refloat, succeed};
 use serde_json::Value;
 use testkit::stores::Toxic;
 use testkit::{Client, Etcd, Member, MemberPorts, Port, Version};
-use truth::truth;
+use truth::{require_archived, truth};
 
 /// An etcd, an agent, and the line between them, past which nobody leads the agent.
 struct World {
@@ -48,13 +48,6 @@ impl World {
         let args = ["agent", text(&archive), "--endpoints", &self.line.url(), "--spool", text(&spool)];
         let args = [&args[..], &["--seal-after", "500ms"]].concat();
         Running::start(&args, self.page.address(), &self.folder.path().join("log"))
-    }
-
-    /// HashKV of the archive at `revision`.
-    fn hash_at(&self, revision: i64) -> u64 {
-        let archive = self.archive();
-        let found = succeed(&["hashkv", text(&archive), "--at", &revision.to_string(), "-o", "json"]);
-        serde_json::from_str::<Value>(&found).unwrap()["hash"].as_u64().unwrap()
     }
 
     /// What the archive can restore. With holes, that ends with 1.
@@ -100,8 +93,8 @@ fn an_agent_that_compaction_has_overtaken_while_its_line_stood_still_tells_that_
         agent.until_sealed(last.0);
         assert!(agent.stop().success());
 
-        for (revision, hash) in [before, after, last] {
-            assert_eq!(world.hash_at(revision), u64::from(hash), "{version}: HashKV at {revision}");
+        for point in [before, after, last] {
+            require_archived(world.archive(), point);
         }
         // What was never seen is a hole with a name, where it is one, and nobody restores something else for it.
         let missing = (before.0 + after.0) / 2;
@@ -140,7 +133,8 @@ fn while_the_first_full_comes_through_a_slow_line_nothing_is_lost_though_etcd_co
             let revision = client.put(format!("key {}", written.len() % 5), &value).unwrap();
             written.push((revision, value));
             if written.len() % 20 == 0 {
-                client.compact(revision).unwrap();
+                // The newest revision stays one whose hash can be compared.
+                client.compact(revision - 1).unwrap();
             }
         }
         world.line.bandwidth(0);
@@ -152,7 +146,7 @@ fn while_the_first_full_comes_through_a_slow_line_nothing_is_lost_though_etcd_co
         assert!(!agent.said().lines().any(is_overtaken), "{version}:\n{}", agent.said());
         assert!(agent.stop().success());
 
-        assert_eq!(world.hash_at(last.0), u64::from(last.1), "{version}: HashKV at {}", last.0);
+        require_archived(world.archive(), last);
         let points = world.points();
         let (ranges, fulls) = (points["ranges"].as_array().unwrap(), points["points"].as_array().unwrap());
         assert_eq!((ranges.len(), points["holes"].as_array().unwrap().len()), (1, 0), "{version}: {points:#}");

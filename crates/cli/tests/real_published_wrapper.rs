@@ -18,11 +18,11 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use running::{Running, succeed};
+use running::Running;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use testkit::{Client, MemberPorts, PATIENCE, Port, Version, ended_within, until};
-use truth::truth;
+use truth::{require_archived, truth};
 
 /// How often the state is asked for: the published one does so once a second.
 const POLL: Duration = Duration::from_millis(100);
@@ -222,10 +222,8 @@ impl Pod {
     }
 
     #[track_caller]
-    fn require(&self, (revision, hash): (i64, u32)) {
-        let found = succeed(&["hashkv", &self.archive(), "--at", &revision.to_string(), "-o", "json"]);
-        let found: Value = serde_json::from_str(&found).unwrap();
-        assert_eq!(found["hash"].as_u64(), Some(u64::from(hash)), "HashKV at {revision}");
+    fn require(&self, truth: (i64, u32)) {
+        require_archived(self.archive(), truth);
     }
 }
 

@@ -11,6 +11,8 @@
 mod own_rhythm;
 #[path = "desk/running.rs"]
 mod running;
+#[path = "desk/truth.rs"]
+mod truth;
 
 use std::collections::BTreeSet;
 use std::env;
@@ -31,6 +33,7 @@ use rand::{Rng, SeedableRng};
 use running::{Running, succeed};
 use serde_json::Value;
 use testkit::{Client, Etcd, Member, Version};
+use truth::require_archived;
 
 /// How often it is killed.
 const KILLED: usize = 15;
@@ -156,11 +159,7 @@ impl World {
 
     /// Requires that the archive has what the member has, which keeps all of its history.
     fn require(&self, revision: i64) {
-        let at = revision.to_string();
-        let found = succeed(&["hashkv", text(&self.archive), "--at", &at, "-o", "json"]);
-        let found: Value = serde_json::from_str(&found).unwrap();
-        let expected = self.etcd.client().hash_kv(revision).unwrap().hash;
-        assert_eq!(found["hash"].as_u64(), Some(u64::from(expected)), "HashKV at {revision}");
+        require_archived(&self.archive, (revision, self.etcd.client().hash_kv(revision).unwrap().hash));
     }
 }
 
