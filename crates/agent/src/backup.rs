@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use archive::archive::Archive;
 use archive::check::{CheckPlan, Checking, Choice};
-use archive::fence::{Acquire, Candidate, Fence, Gate, Instance, Terms};
+use archive::fence::{Candidate, Fence, Gate, Instance, Terms};
 use archive::name::Name;
 use archive::plan::{Target, Wanted};
 use archive::point::At;
@@ -81,7 +81,7 @@ impl BackupPlan {
             fence.comes_after(gone);
         }
         let mut gate = Gate::new(&*home.store, &folder, fence)?;
-        let permit = gate.acquire(Acquire::Within(self.patience)).await?;
+        let permit = gate.acquire(self.patience).await?;
         // The right is renewed as long as it takes.
         let done = tokio::select! {
             done = self.take(permit.epoch()) => done,

@@ -38,7 +38,7 @@ use crate::identity::{Cluster, Epoch};
 
 use claim::MAX_LASTS;
 pub use claim::{Claim, Instance, MAX_CLAIM_BYTES};
-pub use gate::{Acquire, Gate};
+pub use gate::Gate;
 pub use permit::{Permit, PermitEnded};
 pub use reign::Reigns;
 pub use tick::Tick;
@@ -166,7 +166,6 @@ pub struct Fence {
     sight: Option<Sight>,
     /// Whether that has to be looked at again before anything else.
     is_stale: bool,
-    takes_over: bool,
     /// A process that is known to be gone.
     gone: Option<Instance>,
     /// Claims of ours that were sent since the one that stands there for sure, with the time before that.
@@ -227,7 +226,6 @@ impl Fence {
             highest,
             sight: None,
             is_stale: true,
-            takes_over: false,
             gone: None,
             sent: Vec::new(),
             next_number: 0,
@@ -236,14 +234,9 @@ impl Fence {
         }
     }
 
-    /// Stops waiting for whoever holds it to be gone. That one may go on until it notices: what it writes meanwhile
-    /// does not count, though it may have been told that it was written. Only for when somebody knows that it is gone.
-    pub fn take_over(&mut self) {
-        self.takes_over = true;
-    }
-
     /// Does not wait for the process `earlier`, which is known to be gone: nobody is left there to be told that something was
-    /// written. Everybody else is waited for.
+    /// written. If it is not, it may go on until it notices, and what it writes meanwhile does not count, though it was told
+    /// that it was written. Everybody else is waited for.
     pub fn comes_after(&mut self, earlier: Instance) {
         self.gone = Some(earlier);
     }
@@ -265,7 +258,7 @@ impl Fence {
             None => Ok(self.send(next, When::Absent, now, clock)),
             Some((claim, tag)) => {
                 let until = sight.since + claim.lasts();
-                let is_gone = self.takes_over || self.gone == Some(claim.instance);
+                let is_gone = self.gone == Some(claim.instance);
                 if claim.is_released || is_gone || now >= until {
                     let when = When::Unchanged(tag.clone());
                     return Ok(self.send(next, when, now, clock));

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use archive::copy::Outcome;
 use archive::copy::plan::Selection;
-use archive::fence::{Acquire, Candidate, Fence, Gate, Instance, Terms};
+use archive::fence::{Candidate, Fence, Gate, Instance, Terms};
 use archive::point::At;
 use archive::prune::Gone;
 use archive::retention::{Block, Rule, Verdict};
@@ -132,25 +132,27 @@ fn where_google_replaces_nothing_one_writes_and_a_copy_is_told_of_writers() {
     gcs.bucket("by-policy");
     gcs.keep_for("by-policy", SignedDuration::from_hours(24));
     let (world, store) = (world(), at_google(&gcs, "by-policy"));
-    let fence = |holder: &str| {
-        let (holder, instance) = (holder.to_owned(), Instance::draw());
-        let me = Candidate { cluster: world.cluster.clone(), holder, serves: None, instance };
-        let terms = Terms { renew_after: Duration::ZERO, ..Terms::default() };
-        Gate::new(&*store, "prod/", Fence::new(me, terms, Epoch(0))).unwrap()
+    let [one, two, three] = [(); 3].map(|()| Instance::draw());
+    let gate = |holder: &str, instance, gone| {
+        let me = Candidate { cluster: world.cluster.clone(), holder: holder.to_owned(), serves: None, instance };
+        let mut fence = Fence::new(me, Terms { renew_after: Duration::ZERO, ..Terms::default() }, Epoch(0));
+        fence.comes_after(gone);
+        Gate::new(&*store, "prod/", fence).unwrap()
     };
-    let at_once = Acquire::Within(Duration::ZERO);
+    let at_once = Duration::ZERO;
     world.runtime.block_on(async {
-        let mut first = fence("one");
+        let nobody = Instance::draw();
+        let mut first = gate("one", one, nobody);
         assert_eq!(first.acquire(at_once).await.unwrap().epoch(), Epoch(1));
         for _ in 0..3 {
             assert!(first.renew().await.unwrap().is_some());
         }
-        assert!(fence("two").acquire(at_once).await.is_err());
+        assert!(gate("two", two, nobody).acquire(at_once).await.is_err());
         first.release().await.unwrap();
-        let mut second = fence("two");
+        let mut second = gate("two", two, nobody);
         assert_eq!(second.acquire(at_once).await.unwrap().epoch(), Epoch(2));
-        let mut third = fence("three");
-        assert_eq!(third.acquire(Acquire::TakeOver).await.unwrap().epoch(), Epoch(3));
+        let mut third = gate("three", three, two);
+        assert_eq!(third.acquire(at_once).await.unwrap().epoch(), Epoch(3));
         third.release().await.unwrap();
     });
     let written = gcs.names("by-policy");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use archive::Error;
 use archive::error::in_one_line;
-use archive::fence::{Acquire, Candidate, Claim, Fence, FenceError, Gate, Instance, Terms};
+use archive::fence::{Candidate, Claim, Fence, FenceError, Gate, Instance, Terms};
 use archive::identity::Epoch;
 use tokio::sync::watch;
 
@@ -184,7 +184,7 @@ impl Claimant {
     /// Gets it at `gate`, and renews it until it is lost.
     async fn hold_once(&mut self, gate: &mut Gate<'_>, told: &watch::Sender<Right>) -> Result<(), Error> {
         // Short, so that who has it is told from time to time.
-        let permit = gate.acquire(Acquire::Within(PAUSE)).await?;
+        let permit = gate.acquire(PAUSE).await?;
         self.known = permit.epoch();
         if let Some(Err(error)) = self.earlier.as_ref().map(|earlier| earlier.note(self.me.instance)) {
             tracing::debug!(%error, "the next one waits for the right to write to end");

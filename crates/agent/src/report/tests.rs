@@ -1,7 +1,7 @@
 //! What is told, by what was heard; and what monitoring makes of that.
 
 use api::status::{Severity, Verdict};
-use archive::fence::{Acquire, Candidate, Fence, Gate, Instance, Terms};
+use archive::fence::{Candidate, Fence, Gate, Instance, Terms};
 use archive::identity::Epoch;
 use archive::proof::proven::ProvenPoint;
 use etcd_data::database::RevisionRange;
@@ -60,7 +60,7 @@ async fn ours(home: &Home) -> Right {
     let me = Candidate { cluster, holder, serves: None, instance: Instance(1) };
     let fence = Fence::new(me, Terms::default(), Epoch(0));
     let mut gate = Gate::new(&*home.store, &home.folder(), fence).unwrap();
-    Right::Ours(gate.acquire(Acquire::Within(Duration::from_secs(60))).await.unwrap())
+    Right::Ours(gate.acquire(Duration::from_secs(60)).await.unwrap())
 }
 
 fn rendered(heard: &Heard, reporter: &Reporter) -> String {

@@ -10,15 +10,6 @@ use crate::fence::claims::{self, Claims};
 use crate::fence::{Claim, Fence, FenceError, Move, Permit, PutOutcome, Tick};
 use crate::name::Name;
 
-/// How somebody wants to become the writer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Acquire {
-    /// If it is free, or becomes so within this time.
-    Within(Duration),
-    /// In any case: whoever has it is known to be gone.
-    TakeOver,
-}
-
 /// The way to the claims of one cluster's archive.
 #[derive(Debug)]
 pub struct Gate<'a> {
@@ -45,16 +36,9 @@ impl<'a> Gate<'a> {
         Ok(Self { claims: Claims::new(store, folder)?, other, fence, is_tried: false })
     }
 
-    /// Becomes the writer.
-    pub async fn acquire(&mut self, how: Acquire) -> Result<Permit, Error> {
+    /// Becomes the writer, if nobody is or whoever is has ended within the time `patience`.
+    pub async fn acquire(&mut self, patience: Duration) -> Result<Permit, Error> {
         let begun = Tick::now();
-        let patience = match how {
-            Acquire::Within(patience) => patience,
-            Acquire::TakeOver => {
-                self.fence.take_over();
-                Duration::ZERO
-            }
-        };
         for _ in 0..TRIES {
             match self.step().await? {
                 Step::Put => {}

@@ -32,6 +32,13 @@ fn gate<'a>(store: &'a dyn Store, holder: &str, lasts: Duration) -> Gate<'a> {
     Gate::new(store, "prod/", Fence::new(candidate(holder, 1), Terms::lasting(lasts), Epoch(0))).unwrap()
 }
 
+/// The gate of one who knows that the process `gone` is.
+fn gate_after<'a>(store: &'a dyn Store, holder: &str, gone: Instance) -> Gate<'a> {
+    let mut fence = Fence::new(candidate(holder, 1), Terms::lasting(LONG), Epoch(0));
+    fence.comes_after(gone);
+    Gate::new(store, "prod/", fence).unwrap()
+}
+
 fn fence_error<T: std::fmt::Debug>(result: Result<T, Error>) -> FenceError {
     match result {
         Err(Error::Fence(error)) => error,
@@ -55,15 +62,16 @@ async fn names(store: &dyn Store) -> Vec<String> {
     listed.iter().map(|info| info.key.name().trim_start_matches('0').to_owned()).collect()
 }
 
-fn at_once(holder: &str) -> Fence {
+/// One that renews whenever it can, and which process it is.
+fn at_once(holder: &str) -> (Instance, Fence) {
     let terms = Terms { renew_after: Duration::ZERO, ..Terms::lasting(LONG) };
     let mut fence = Fence::new(candidate(holder, 1), terms, Epoch(0));
     fence.seldom.renew_after = Duration::ZERO;
-    fence
+    (fence.me.instance, fence)
 }
 
 const LONG: Duration = Duration::from_secs(3600);
-const NOW: Acquire = Acquire::Within(Duration::ZERO);
+const NOW: Duration = Duration::ZERO;
 
 #[tokio::test]
 async fn the_first_one_writes_and_the_second_is_told_who_does() {
@@ -87,15 +95,16 @@ async fn the_first_one_writes_and_the_second_is_told_who_does() {
 #[tokio::test]
 async fn who_is_taken_over_from_stops_as_soon_as_it_looks() {
     for store in places() {
-        let mut first = Gate::new(&store, "prod/", at_once("one")).unwrap();
+        let (one, fence) = at_once("one");
+        let mut first = Gate::new(&store, "prod/", fence).unwrap();
         first.acquire(NOW).await.unwrap();
         // Where it finds that nothing is replaced, it has to look first.
         for _ in 0..2 {
             assert!(first.renew().await.unwrap().is_some());
         }
 
-        let mut second = gate(&store, "two", LONG);
-        assert_eq!(second.acquire(Acquire::TakeOver).await.unwrap().epoch(), Epoch(2));
+        let mut second = gate_after(&store, "two", one);
+        assert_eq!(second.acquire(NOW).await.unwrap().epoch(), Epoch(2));
         // Its put finds another claim, and then it looks.
         let renewed = match first.renew().await {
             Ok(_) => first.renew().await,
@@ -113,7 +122,7 @@ async fn one_who_is_gone_is_followed_when_its_claim_has_run_out() {
     for store in places() {
         let mut gone = gate(&store, "one", Duration::from_millis(20));
         let _ = gone.acquire(NOW).await;
-        let patient = Acquire::Within(LONG);
+        let patient = LONG;
         assert_eq!(gate(&store, "two", LONG).acquire(patient).await.unwrap().epoch(), Epoch(2));
     }
 }
@@ -135,11 +144,7 @@ async fn the_epoch_is_higher_than_any_in_the_archive_though_the_file_is_gone() {
 async fn who_is_known_to_be_gone_is_not_waited_for_and_everybody_else_is() {
     for store in places() {
         let gone = candidate("one", 1);
-        let after = |earlier: &Candidate| {
-            let mut fence = Fence::new(candidate("next", 1), Terms::lasting(LONG), Epoch(0));
-            fence.comes_after(earlier.instance);
-            Gate::new(&store, "prod/", fence).unwrap()
-        };
+        let after = |earlier: &Candidate| gate_after(&store, "next", earlier.instance);
         let fence = Fence::new(gone.clone(), Terms::lasting(LONG), Epoch(0));
         Gate::new(&store, "prod/", fence).unwrap().acquire(NOW).await.unwrap();
         let of_another = fence_error(after(&candidate("other", 1)).acquire(NOW).await);
@@ -157,7 +162,7 @@ async fn what_stands_there_and_is_no_claim_of_ours_is_refused() {
     gate(&store, "one", LONG).acquire(NOW).await.unwrap();
     let other = Fence::new(candidate("other", 2), Terms::default(), Epoch(0));
     let mut other = Gate::new(&store, "prod/", other).unwrap();
-    let error = fence_error(other.acquire(Acquire::TakeOver).await);
+    let error = fence_error(other.acquire(NOW).await);
     assert!(matches!(error, FenceError::OtherCluster { .. }), "{error}");
 
     let key = Key::parse("prod/writer.json").unwrap();
@@ -168,7 +173,7 @@ async fn what_stands_there_and_is_no_claim_of_ours_is_refused() {
         (br#"{"format": 2}"#.to_vec(), Kind::Unsupported),
     ] {
         store.put(&key, bytes.into(), &Put::default()).await.unwrap();
-        let error = fence_error(gate(&store, "one", LONG).acquire(Acquire::TakeOver).await);
+        let error = fence_error(gate(&store, "one", LONG).acquire(NOW).await);
         assert_eq!(error.kind(), kind, "{error}");
     }
 }
@@ -205,11 +210,12 @@ async fn where_nothing_is_replaced_claims_are_only_created_and_last_longer() {
 async fn a_claim_that_is_replaced_after_others_are_created_counts_for_nothing() {
     let store = keeping();
     store.keep_for(None);
-    let mut first = Gate::new(&store, "prod/", at_once("one")).unwrap();
+    let (one, fence) = at_once("one");
+    let mut first = Gate::new(&store, "prod/", fence).unwrap();
     first.acquire(NOW).await.unwrap();
     store.keep_for(Some(SignedDuration::from_hours(24)));
-    let mut second = gate(&store, "two", LONG);
-    assert_eq!(second.acquire(Acquire::TakeOver).await.unwrap().epoch(), Epoch(2));
+    let mut second = gate_after(&store, "two", one);
+    assert_eq!(second.acquire(NOW).await.unwrap().epoch(), Epoch(2));
     store.keep_for(None);
     let renewed = match first.renew().await {
         Ok(_) => first.renew().await,
@@ -223,14 +229,17 @@ async fn a_claim_that_is_replaced_after_others_are_created_counts_for_nothing() 
 #[tokio::test]
 async fn a_claim_whose_name_is_free_again_counts_for_nothing() {
     let store = keeping();
-    let mut first = Gate::new(&store, "prod/", at_once("one")).unwrap();
+    let (one, fence) = at_once("one");
+    let mut first = Gate::new(&store, "prod/", fence).unwrap();
     first.acquire(NOW).await.unwrap();
     for _ in 0..3 {
         first.renew().await.unwrap();
     }
     let next = names(&store).await.len() - 1;
-    let mut second = Gate::new(&store, "prod/", at_once("two")).unwrap();
-    second.acquire(Acquire::TakeOver).await.unwrap();
+    let (_, mut fence) = at_once("two");
+    fence.comes_after(one);
+    let mut second = Gate::new(&store, "prod/", fence).unwrap();
+    second.acquire(NOW).await.unwrap();
     second.renew().await.unwrap();
     store.keep_for(None);
     let taken = Name::Claim(next as u64).below("prod/").unwrap();

@@ -139,7 +139,7 @@ fn mishap(world: &mut World, writer: &mut Writer, has_force: bool) {
         writer.restart(world);
     }
     if has_force && world.random.random_bool(0.02) {
-        writer.take_over();
+        writer.believe_the_other_gone();
     }
     if world.random.random_bool(0.01) {
         writer.release(world);

@@ -33,6 +33,8 @@ pub(crate) struct Writer {
     archive: Option<Archive>,
     end: Option<End>,
     pending: Option<Sealing>,
+    /// Who holds the right, as it was seen last.
+    waits_for: Option<Instance>,
 }
 
 /// Where its chain ends, as far as it knows.
@@ -69,6 +71,7 @@ impl Writer {
             archive: None,
             end: None,
             pending: None,
+            waits_for: None,
         }
     }
 
@@ -78,8 +81,9 @@ impl Writer {
         *self = Self::new(world, self.name);
     }
 
-    pub(crate) fn take_over(&mut self) {
-        self.fence.take_over();
+    /// Whoever is waited for is taken to be gone, whether that is so or not.
+    pub(crate) fn believe_the_other_gone(&mut self) {
+        self.waits_for.into_iter().for_each(|instance| self.fence.comes_after(instance));
     }
 
     /// Gives up writing, in good order.
@@ -107,7 +111,10 @@ impl Writer {
                 };
                 self.fence.put(&claim, outcome, self.now(world));
             }
-            Ok(Move::Wait { .. }) => self.fence.look_again(),
+            Ok(Move::Wait { holder, .. }) => {
+                self.waits_for = Some(holder.instance);
+                self.fence.look_again();
+            }
             Ok(Move::Rest { .. }) => {
                 if let Some(permit) = self.fence.permit(self.now(world)) {
                     self.work(world, permit);

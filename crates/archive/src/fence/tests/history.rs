@@ -313,8 +313,12 @@ impl World {
         if self.random.random_bool(0.01) {
             self.writers[index] = Writer::new(index, &mut self.random);
         }
-        if self.has_force && self.random.random_bool(0.01) {
-            self.writers[index].fence.take_over();
+        let fence = &mut self.writers[index].fence;
+        if self.has_force
+            && self.random.random_bool(0.01)
+            && let Some((claim, _)) = fence.sight.clone().and_then(|sight| sight.found)
+        {
+            fence.comes_after(claim.instance);
         }
         if self.random.random_bool(0.005)
             && let Some((claim, when)) = self.writers[index].fence.release(Timestamp::UNIX_EPOCH)
