@@ -151,14 +151,13 @@ fn rules(schema: Schema) -> Rules {
     }
 }
 
-/// What must have the hash of the result, where that does not follow from its having the same records.
+/// What must have the hash of the result, where that does not follow from its having the same records. Where what is alive was
+/// copied, it does: both hash just these records, and the read back has compared them.
 fn same_hash<'a>(source: &'a Database, plan: &Plan) -> Option<SourceAt<'a>> {
-    let compact = match plan.history {
-        History::Whole => return None,
-        History::CompactedAt(_) => plan.compact_revision,
-        History::OnlyLive => Some(plan.revision),
-    };
-    Some(SourceAt { source, at: plan.revision, compact })
+    match plan.history {
+        History::Whole | History::OnlyLive => None,
+        History::CompactedAt(_) => Some(SourceAt { source, at: plan.revision, compact: plan.compact_revision }),
+    }
 }
 
 /// Makes the file and reserves room for `contents`.
