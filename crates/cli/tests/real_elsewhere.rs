@@ -12,7 +12,7 @@ mod way;
 
 use alone::{Original, fail, for_dest, write_secret};
 use testkit::servers::libfaketime;
-use testkit::stores::{Azurite, FakeGcs, Moto, Swift};
+use testkit::stores::{Azurite, FakeGcs, Moto, S3sFs, Swift};
 use testkit::{Etcd, Member, Version};
 use way::Way;
 
@@ -110,19 +110,25 @@ fn a_place_that_is_not_there_is_told_of_whatever_is_to_be_done() {
     );
 }
 
-/// A token that was signed by a clock that is wrong has run out, or is of the future; Google does not say so.
+/// A request, or a token, that was signed by a clock that is wrong has run out, or is of the future. S3 says so, Google does not.
 #[test]
-fn a_clock_that_is_an_hour_off_is_told_of_at_google_and_nothing_to_swift() {
+fn a_clock_that_is_an_hour_off_is_told_of_where_requests_are_signed_and_nothing_to_swift() {
     let desk = Desk::new();
-    let gcs = FakeGcs::start();
+    let (gcs, s3) = (FakeGcs::start(), S3sFs::start());
     gcs.bucket("backups");
+    let bucket = s3.bucket("backups");
     let key = write_secret(&desk.original.beside("key.json"), &gcs.service_account_key());
+    let keys = [("AWS_ACCESS_KEY_ID", S3sFs::ACCESS_KEY), ("AWS_SECRET_ACCESS_KEY", S3sFs::SECRET_KEY)];
     for off in ["-", "+"] {
-        let url = gcs.url();
-        let way = Way::new("gs://backups/etcd", &["--endpoint", &url, "--credentials", &key], &[]).with(&an_hour(off));
-        desk.require_refused(&way, 8, &["the clock of this machine differs", "set the clock"]);
+        for way in [
+            Way::new("gs://backups/etcd", &["--endpoint", &gcs.url(), "--credentials", &key], &[]),
+            Way::new("s3://backups/etcd", &["--endpoint", &s3.url()], &keys),
+        ] {
+            let way = way.with(&an_hour(off));
+            desk.require_refused(&way, 8, &["the clock of this machine differs", "set the clock"]);
+        }
     }
-    assert!(gcs.names("backups").is_empty());
+    assert!(gcs.names("backups").is_empty() && std::fs::read_dir(bucket).unwrap().next().is_none());
 
     // Whoever logs in with a password signs nothing, and how long a token lasts is the same by every clock.
     let swift = Swift::start_with_keystone();

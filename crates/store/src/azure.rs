@@ -316,7 +316,9 @@ fn check(answer: &Answer, when: &When) -> Result<(), Fault> {
         "AuthenticationFailed" | "InvalidAuthenticationInfo" | "NoAuthenticationInformation" => {
             Fault::Credentials(what())
         }
-        "BlobUsesCustomerSpecifiedEncryption" => Fault::OtherKey(what()),
+        "BlobUsesCustomerSpecifiedEncryption"
+        | "BlobDoesNotUseCustomerSpecifiedEncryption"
+        | "BlobCustomerSpecifiedEncryptionMismatch" => Fault::OtherKey(what()),
         "BlobImmutableDueToPolicy" | "BlobImmutableDueToLegalHold" | "LeaseIdMissing" => {
             Fault::Retained { until: None }
         }

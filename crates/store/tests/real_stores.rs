@@ -169,9 +169,12 @@ async fn at_azurite_with_immutability() -> Arc<dyn Store> {
 }
 
 fn azure(url: String) -> Arc<dyn Store> {
+    open_plainly("az://contract/some/where", &azure_settings(url)).unwrap()
+}
+
+fn azure_settings(url: String) -> Settings {
     let credentials = Credentials::Keys { id: Azurite::ACCOUNT.into(), secret: Azurite::KEY.into(), token: None };
-    let settings = Settings { credentials, endpoint: Some(url), ..Settings::default() };
-    open_plainly("az://contract/some/where", &settings).unwrap()
+    Settings { credentials, endpoint: Some(url), ..Settings::default() }
 }
 
 async fn at_gcs() -> Arc<dyn Store> {
@@ -183,10 +186,13 @@ fn at_gcs_in(place: &str) -> Arc<dyn Store> {
 }
 
 fn at_gcs_through(endpoint: String, place: &str) -> Arc<dyn Store> {
+    open_plainly(&format!("gs://{place}"), &gcs_settings(endpoint)).unwrap()
+}
+
+fn gcs_settings(endpoint: String) -> Settings {
     let values = [("serviceaccount.json".to_owned(), Secret::new(GCS.service_account_key()))];
     let credentials = Credentials::Bag(Bag::Values(values.into()));
-    let settings = Settings { credentials, endpoint: Some(endpoint), ..Settings::default() };
-    open_plainly(&format!("gs://{place}"), &settings).unwrap()
+    Settings { credentials, endpoint: Some(endpoint), ..Settings::default() }
 }
 
 /// The contract asks of a store whatever it says that it can do.
@@ -512,6 +518,32 @@ async fn what_nobody_asks_to_be_kept_is_taken_by_a_bucket_that_does_so_by_itself
     }
 }
 
+/// The server tells in which class it keeps them.
+#[tokio::test]
+async fn objects_are_of_the_class_that_is_asked_for_at_azure_and_google_too() {
+    let class = |class: &str| Some(class.to_owned());
+    let settings = Settings { storage_class: class("Cool"), ..azure_settings(AZURITE.url()) };
+    let store = open_plainly("az://contract/classes", &settings).unwrap();
+    for key in put_two(&*store).await {
+        let told = AZURITE.header(&format!("contract/classes/{key}"), "x-ms-access-tier");
+        assert_eq!(told.as_deref(), Some("Cool"), "{key}");
+        assert_eq!(store.get(&key, 0..4).await.unwrap(), "kept");
+    }
+    let refused = Settings { encryption: Encryption::KeyService { key: None }, ..settings };
+    assert!(matches!(open_plainly("az://contract/classes", &refused).unwrap_err(), Fault::Unable(_)));
+
+    let encryption = Encryption::KeyService { key: class("projects/p/locations/l/keyRings/r/cryptoKeys/k") };
+    let settings = Settings { storage_class: class("NEARLINE"), encryption, ..gcs_settings(GCS.url()) };
+    let store = open_plainly("gs://contract/classes", &settings).unwrap();
+    for key in put_two(&*store).await {
+        let header = |name| GCS.header("contract", &format!("classes/{key}"), name);
+        assert_eq!(header("x-goog-storage-class").as_deref(), Some("NEARLINE"), "{key}");
+        let named = header("x-goog-encryption-kms-key-name");
+        assert_eq!(named.as_deref(), Some("projects/p/locations/l/keyRings/r/cryptoKeys/k"), "{key}");
+        assert_eq!(store.get(&key, 0..4).await.unwrap(), "kept");
+    }
+}
+
 /// The server tells how it keeps them.
 #[tokio::test]
 async fn objects_are_encrypted_and_stored_as_is_asked_for() {
@@ -534,29 +566,46 @@ async fn objects_are_encrypted_and_stored_as_is_asked_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_store_encrypts_with_a_key_of_ours_is_read_with_that_key_alone() {
-    let server = CustomerKeys::before_url(&MOTO.url());
-    let at = |encryption| {
-        let settings = s3_settings(server.url(), Moto::ACCESS_KEY, Moto::SECRET_KEY);
-        open_plainly("s3://contract", &Settings { encryption, ..settings }).unwrap()
-    };
-    let ours = at(Encryption::with_customer_key("01234567890123456789012345678901"));
-    let other = at(Encryption::with_customer_key("abcdefghijklmnopqrstuvwxyzabcdef"));
-    let none = at(Encryption::AsTheBucketDoes);
+    let keys = [
+        Encryption::with_customer_key("01234567890123456789012345678901"),
+        Encryption::with_customer_key("abcdefghijklmnopqrstuvwxyzabcdef"),
+        Encryption::AsTheBucketDoes,
+    ];
+    let s3 = CustomerKeys::before_url(&MOTO.url());
+    let settings = s3_settings(s3.url(), Moto::ACCESS_KEY, Moto::SECRET_KEY);
+    require_key_of_ours(&s3, "s3://contract", settings, &keys).await;
+    let azure = CustomerKeys::before_azure(&AZURITE.url());
+    let settings = azure_settings(format!("{}/{}", azure.url(), Azurite::ACCOUNT));
+    require_key_of_ours(&azure, "az://contract/some/where", settings, &keys).await;
+    let google = CustomerKeys::before_google(&GCS.url());
+    require_key_of_ours(&google, "gs://contract/some/where", gcs_settings(google.url()), &keys).await;
+}
+
+/// Of what is written with the first key, nobody gets anything with the second or without; nor with a key what was written
+/// without.
+async fn require_key_of_ours(server: &CustomerKeys, place: &str, settings: Settings, keys: &[Encryption; 3]) {
+    let [ours, other, none] =
+        keys.clone().map(|encryption| open_plainly(place, &Settings { encryption, ..settings.clone() }).unwrap());
     for key in put_two(&*ours).await {
-        assert_eq!(ours.get(&key, 0..4).await.unwrap(), "kept");
+        assert_eq!(ours.get(&key, 0..4).await.unwrap(), "kept", "{place}");
         assert!(ours.head(&key).await.unwrap().size_bytes > 4);
         for fault in [none.get(&key, 0..4).await.unwrap_err().fault, none.head(&key).await.unwrap_err().fault] {
-            assert!(matches!(fault, Fault::OtherKey(_)), "{fault:?}");
+            assert!(matches!(fault, Fault::OtherKey(_)), "{place}: {fault:?}");
         }
+        // S3 does not tell a key that is another from a permission that is lacking.
         for fault in [other.get(&key, 0..4).await.unwrap_err().fault, other.head(&key).await.unwrap_err().fault] {
-            assert!(matches!(fault, Fault::ForbiddenOrOtherKey(_)), "{fault:?}");
+            let is_told = match place.starts_with("s3:") {
+                true => matches!(fault, Fault::ForbiddenOrOtherKey(_)),
+                false => matches!(fault, Fault::OtherKey(_)),
+            };
+            assert!(is_told, "{place}: {fault:?}");
         }
     }
     for key in put_two(&*none).await {
         let fault = ours.get(&key, 0..4).await.unwrap_err().fault;
-        assert!(matches!(fault, Fault::OtherKey(_)), "{fault:?}");
+        assert!(matches!(fault, Fault::OtherKey(_)), "{place}: {fault:?}");
     }
-    assert_eq!(server.objects().values().filter(|key| key.is_some()).count(), 2);
+    assert_eq!(server.objects().values().filter(|key| key.is_some()).count(), 2, "{place}");
 }
 
 /// Moto takes a condition of a completion and forgets it, so that one that was done is done again: that brings the same.

@@ -76,13 +76,13 @@ impl Azurite {
 
     /// Makes a container; not where it is encrypted.
     pub fn container(&self, name: &str) {
-        self.put(name, ("restype", "container"), b"").done("making a container");
+        self.ask("PUT", name, Some(("restype", "container")), b"").done("making a container");
     }
 
     /// Gives a blob this index tag and no other.
     pub fn tag(&self, container: &str, blob: &str, name: &str, value: &str) {
         let tags = format!("<Tags><TagSet><Tag><Key>{name}</Key><Value>{value}</Value></Tag></TagSet></Tags>");
-        self.put(&format!("{container}/{blob}"), ("comp", "tags"), tags.as_bytes()).done("tagging a blob");
+        self.ask("PUT", &format!("{container}/{blob}"), Some(("comp", "tags")), tags.as_bytes()).done("tagging a blob");
     }
 
     /// A shared access signature for blobs and containers that allows what the letters `permissions` say.
@@ -98,18 +98,27 @@ impl Azurite {
         )
     }
 
-    /// A signed request with one parameter.
-    fn put(&self, resource: &str, (name, value): (&str, &str), body: &[u8]) -> HttpAnswer {
+    /// What is told of a blob, as in `container/blob`, in the header `name`.
+    pub fn header(&self, blob: &str, name: &str) -> Option<String> {
+        self.ask("HEAD", blob, None, b"").done("looking at a blob").header(name).map(str::to_owned)
+    }
+
+    /// A signed request, with a parameter or without.
+    fn ask(&self, method: &str, resource: &str, parameter: Option<(&str, &str)>, body: &[u8]) -> HttpAnswer {
         let length = if body.is_empty() { String::new() } else { body.len().to_string() };
+        let of_parameter = |before: char, between: char| {
+            parameter.map(|(name, value)| format!("{before}{name}{between}{value}")).unwrap_or_default()
+        };
         // With the account in the path, as here, its name stands twice in what is signed.
         let signed = format!(
-            "PUT\n\n\n{length}\n\n\n\n\n\n\n\n\nx-ms-date:{DATE}\nx-ms-version:{VERSION}\n/{0}/{0}/{resource}\n{name}:{value}",
-            Self::ACCOUNT
+            "{method}\n\n\n{length}\n\n\n\n\n\n\n\n\nx-ms-date:{DATE}\nx-ms-version:{VERSION}\n/{0}/{0}/{resource}{1}",
+            Self::ACCOUNT,
+            of_parameter('\n', ':')
         );
         let authorization = format!("SharedKey {}:{}", Self::ACCOUNT, signature(&signed));
         let headers = [("x-ms-date", DATE), ("x-ms-version", VERSION), ("Authorization", authorization.as_str())];
-        let path = format!("/{}/{resource}?{name}={value}", Self::ACCOUNT);
-        HttpAnswer::of(self.port.address(), "PUT", &path, &headers, body).expect("azurite answers")
+        let path = format!("/{}/{resource}{}", Self::ACCOUNT, of_parameter('?', '='));
+        HttpAnswer::of(self.port.address(), method, &path, &headers, body).expect("azurite answers")
     }
 }
 

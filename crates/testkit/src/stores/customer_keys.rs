@@ -1,6 +1,6 @@
-//! S3's encryption with keys of customers (SSE-C), before a server that takes no notice of them. What was written with a key
-//! is given to nobody who does not send it along, and what was written without one to nobody who sends one, in the words of
-//! AWS. The server behind sees no key, and nothing is encrypted: it is about who is given what.
+//! Encryption by a store with keys of its customers, before a server that takes no notice of them: S3's (SSE-C), Google's (CSEK)
+//! and Azure's (CPK). What was written with a key is given to nobody who does not send it along, and what was written without
+//! one to nobody who sends one, in the words of that store. Nothing is encrypted: it is about who is given what.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,7 +9,8 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use md5::{Digest, Md5};
+use md5::Md5;
+use sha2::{Digest, Sha256};
 
 use super::answers::HttpAnswer;
 use super::gate::{Gate, Keeper, Refusal};
@@ -19,8 +20,9 @@ use super::gate::{Gate, Keeper, Refusal};
 pub struct CustomerKeys(Gate<Known>);
 
 /// The digests of the keys with which something was written, by path; nothing where it was written without one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Known {
+    dialect: &'static Dialect,
     objects: BTreeMap<String, Option<String>>,
     uploads: BTreeMap<String, Option<String>>,
 }
@@ -37,31 +39,81 @@ enum Asked {
     Otherwise,
 }
 
-const HEADERS: &str = "x-amz-server-side-encryption-customer-";
+/// How a store is told of a key, and what it says.
+#[derive(Debug)]
+struct Dialect {
+    headers: &'static str,
+    digest: (&'static str, fn(&[u8]) -> String),
+    /// Whoever completes an upload sends the key too.
+    completes_with_key: bool,
+    locked: Refusal,
+    open: Refusal,
+    other: Refusal,
+    other_part: Refusal,
+    no_key: Refusal,
+}
 
-const LOCKED: Refusal = refusal(
-    StatusCode::BAD_REQUEST,
-    "InvalidRequest",
-    "The object was stored using a form of Server Side Encryption. The correct parameters must be provided to retrieve the \
-     object.",
-);
-const OPEN: Refusal =
-    refusal(StatusCode::BAD_REQUEST, "InvalidRequest", "The encryption parameters are not applicable to this object.");
-const OTHER: Refusal = refusal(StatusCode::FORBIDDEN, "AccessDenied", "Access Denied");
-const OTHER_PART: Refusal = refusal(
-    StatusCode::BAD_REQUEST,
-    "InvalidRequest",
-    "The multipart upload initiate requested encryption. Subsequent part requests must include the appropriate encryption \
-     parameters.",
-);
-const NO_KEY: Refusal = refusal(
-    StatusCode::BAD_REQUEST,
-    "InvalidArgument",
-    "The secret key was invalid for the specified algorithm, or its digest did not match it.",
-);
+static S3: Dialect = Dialect {
+    headers: "x-amz-server-side-encryption-customer-",
+    digest: ("key-md5", |key| BASE64.encode(Md5::digest(key))),
+    completes_with_key: false,
+    locked: refusal(
+        StatusCode::BAD_REQUEST,
+        "InvalidRequest",
+        "The object was stored using a form of Server Side Encryption. The correct parameters must be provided to retrieve the \
+         object.",
+    ),
+    open: refusal(
+        StatusCode::BAD_REQUEST,
+        "InvalidRequest",
+        "The encryption parameters are not applicable to this object.",
+    ),
+    other: refusal(StatusCode::FORBIDDEN, "AccessDenied", "Access Denied"),
+    other_part: refusal(
+        StatusCode::BAD_REQUEST,
+        "InvalidRequest",
+        "The multipart upload initiate requested encryption. Subsequent part requests must include the appropriate encryption \
+         parameters.",
+    ),
+    no_key: refusal(
+        StatusCode::BAD_REQUEST,
+        "InvalidArgument",
+        "The secret key was invalid for the specified algorithm, or its digest did not match it.",
+    ),
+};
+
+static GOOGLE: Dialect = Dialect {
+    headers: "x-goog-encryption-",
+    digest: ("key-sha256", sha256),
+    completes_with_key: false,
+    locked: refusal(StatusCode::BAD_REQUEST, "ResourceIsEncryptedWithCustomerEncryptionKey", "A key is needed."),
+    open: refusal(StatusCode::BAD_REQUEST, "ResourceNotEncryptedWithCustomerEncryptionKey", "No key is needed."),
+    other: refusal(StatusCode::BAD_REQUEST, "CustomerEncryptionKeyIsIncorrect", "It is another key."),
+    other_part: refusal(StatusCode::BAD_REQUEST, "CustomerEncryptionKeyIsIncorrect", "It was begun with another key."),
+    no_key: refusal(StatusCode::BAD_REQUEST, "CustomerEncryptionKeySha256IsInvalid", "It is no key."),
+};
+
+static AZURE: Dialect = Dialect {
+    headers: "x-ms-encryption-",
+    digest: ("key-sha256", sha256),
+    completes_with_key: true,
+    locked: refusal(StatusCode::CONFLICT, "BlobUsesCustomerSpecifiedEncryption", "A key is needed."),
+    open: refusal(StatusCode::CONFLICT, "BlobDoesNotUseCustomerSpecifiedEncryption", "No key is needed."),
+    other: refusal(StatusCode::CONFLICT, "BlobCustomerSpecifiedEncryptionMismatch", "It is another key."),
+    other_part: refusal(
+        StatusCode::CONFLICT,
+        "BlobCustomerSpecifiedEncryptionMismatch",
+        "It was begun with another key.",
+    ),
+    no_key: refusal(StatusCode::BAD_REQUEST, "InvalidHeaderValue", "It is no key."),
+};
 
 const fn refusal(status: StatusCode, code: &'static str, message: &'static str) -> Refusal {
     Refusal { status, code, message: Cow::Borrowed(message) }
+}
+
+fn sha256(key: &[u8]) -> String {
+    BASE64.encode(Sha256::digest(key))
 }
 
 impl CustomerKeys {
@@ -70,7 +122,27 @@ impl CustomerKeys {
     /// # Panics
     /// If the host is not an address.
     pub fn before_url(url: &str) -> CustomerKeys {
-        CustomerKeys(Gate::before_url(url, Known::default()))
+        Self::before(url, &S3)
+    }
+
+    /// The same before a GCS.
+    ///
+    /// # Panics
+    /// If the host is not an address.
+    pub fn before_google(url: &str) -> CustomerKeys {
+        Self::before(url, &GOOGLE)
+    }
+
+    /// The same before an Azure Blob storage, which sees the keys: they are signed with the rest.
+    ///
+    /// # Panics
+    /// If the host is not an address.
+    pub fn before_azure(url: &str) -> CustomerKeys {
+        Self::before(url, &AZURE)
+    }
+
+    fn before(url: &str, dialect: &'static Dialect) -> CustomerKeys {
+        CustomerKeys(Gate::before_url(url, Known { dialect, objects: BTreeMap::new(), uploads: BTreeMap::new() }))
     }
 
     /// Its URL, in place of the server's.
@@ -78,7 +150,7 @@ impl CustomerKeys {
         self.0.url()
     }
 
-    /// The objects that were written, as in `/bucket/key`, each with the digest of its key (MD5, in base64), if it has one.
+    /// The objects that were written, as in `/bucket/key`, each with the digest of its key (in base64), if it has one.
     pub fn objects(&self) -> BTreeMap<String, Option<String>> {
         self.0.keeper().objects.clone()
     }
@@ -89,11 +161,11 @@ impl Keeper for Known {
     type Asked = (Asked, String, Option<String>);
 
     fn is_hidden(name: &str) -> bool {
-        name.starts_with(HEADERS)
+        name.starts_with(S3.headers) || name.starts_with(GOOGLE.headers)
     }
 
     fn admit(&self, parts: &Parts, _: &[u8]) -> Result<Self::Asked, Refusal> {
-        let (path, key) = (parts.uri.path(), digest_of_key(&parts.headers)?);
+        let (path, key) = (parts.uri.path(), self.dialect.digest_of_key(&parts.headers)?);
         let asked = Asked::of(&parts.method, parts.uri.query().unwrap_or_default());
         self.require(asked, path, key.as_ref())?;
         Ok((asked, path.to_owned(), key))
@@ -103,26 +175,31 @@ impl Keeper for Known {
         match asked {
             Asked::Writes => drop(self.objects.insert(path, key)),
             Asked::Begins => drop(self.uploads.insert(path, key)),
+            // Where nobody says that an upload begins, its first part does.
+            Asked::WritesPart => drop(self.uploads.entry(path).or_insert(key)),
             Asked::Completes => {
                 let begun = self.uploads.remove(&path).flatten();
                 self.objects.insert(path, begun);
             }
             Asked::Deletes => drop(self.objects.remove(&path)),
-            Asked::Reads | Asked::WritesPart | Asked::Otherwise => {}
+            Asked::Reads | Asked::Otherwise => {}
         }
     }
 }
 
 impl Known {
     fn require(&self, asked: Asked, path: &str, key: Option<&String>) -> Result<(), Refusal> {
+        let Dialect { completes_with_key, locked, open, other, other_part, .. } = self.dialect;
+        let was_begun_otherwise = || self.uploads.get(path).is_some_and(|begun| begun.as_ref() != key);
         match asked {
             Asked::Reads => match (self.objects.get(path), key) {
-                (Some(Some(_)), None) => Err(LOCKED),
-                (Some(None), Some(_)) => Err(OPEN),
-                (Some(Some(locked)), Some(key)) if locked != key => Err(OTHER),
+                (Some(Some(_)), None) => Err(locked.clone()),
+                (Some(None), Some(_)) => Err(open.clone()),
+                (Some(Some(with)), Some(key)) if with != key => Err(other.clone()),
                 _ => Ok(()),
             },
-            Asked::WritesPart if self.uploads.get(path).is_some_and(|begun| begun.as_ref() != key) => Err(OTHER_PART),
+            Asked::WritesPart if was_begun_otherwise() => Err(other_part.clone()),
+            Asked::Completes if *completes_with_key && was_begun_otherwise() => Err(other_part.clone()),
             _ => Ok(()),
         }
     }
@@ -130,28 +207,32 @@ impl Known {
 
 impl Asked {
     fn of(method: &Method, query: &str) -> Asked {
-        let has = |name: &str| query.split('&').any(|pair| pair.split('=').next() == Some(name));
+        let has = |name: &str| query.split('&').any(|pair| pair == name || pair.split('=').next() == Some(name));
         match *method {
             Method::GET | Method::HEAD if query.is_empty() => Self::Reads,
             Method::PUT if query.is_empty() => Self::Writes,
-            Method::PUT if has("partNumber") => Self::WritesPart,
+            Method::PUT if has("partNumber") || has("comp=block") => Self::WritesPart,
             Method::POST if has("uploads") => Self::Begins,
             Method::POST if has("uploadId") => Self::Completes,
+            Method::PUT if has("comp=blocklist") => Self::Completes,
             Method::DELETE if query.is_empty() => Self::Deletes,
             _ => Self::Otherwise,
         }
     }
 }
 
-/// The digest of the key that is sent along, if one is: with its algorithm, and with its digest, which has to be its own.
-fn digest_of_key(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
-    let header = |name: &str| headers.get(format!("{HEADERS}{name}")).and_then(|value| value.to_str().ok());
-    let (algorithm, key, digest) = match (header("algorithm"), header("key"), header("key-md5")) {
-        (None, None, None) => return Ok(None),
-        (Some(algorithm), Some(key), Some(digest)) => (algorithm, key, digest),
-        _ => return Err(NO_KEY),
-    };
-    let key = BASE64.decode(key).map_err(|_| NO_KEY)?;
-    let is_one = algorithm == "AES256" && key.len() == 32 && BASE64.encode(Md5::digest(&key)) == digest;
-    if is_one { Ok(Some(digest.to_owned())) } else { Err(NO_KEY) }
+impl Dialect {
+    /// The digest of the key that is sent along, if one is: with its algorithm, and with its digest, which has to be its own.
+    fn digest_of_key(&self, headers: &HeaderMap) -> Result<Option<String>, Refusal> {
+        let header = |name: &str| headers.get(format!("{}{name}", self.headers)).and_then(|value| value.to_str().ok());
+        let (name, digest_of) = self.digest;
+        let (algorithm, key, digest) = match (header("algorithm"), header("key"), header(name)) {
+            (None, None, None) => return Ok(None),
+            (Some(algorithm), Some(key), Some(digest)) => (algorithm, key, digest),
+            _ => return Err(self.no_key.clone()),
+        };
+        let key = BASE64.decode(key).map_err(|_| self.no_key.clone())?;
+        let is_one = algorithm == "AES256" && key.len() == 32 && digest_of(&key) == digest;
+        if is_one { Ok(Some(digest.to_owned())) } else { Err(self.no_key.clone()) }
+    }
 }

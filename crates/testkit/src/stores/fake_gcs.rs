@@ -159,6 +159,14 @@ impl FakeGcs {
         self.gcs(|gcs| gcs.buckets[bucket].names())
     }
 
+    /// What an object was written with: `x-goog-storage-class`.
+    ///
+    /// # Panics
+    /// If there is no such object.
+    pub fn header(&self, bucket: &str, key: &str, name: &str) -> Option<String> {
+        self.gcs(|gcs| gcs.buckets[bucket].header(key, name))
+    }
+
     /// How many uploads were begun and neither completed nor given up.
     pub fn open_uploads(&self, bucket: &str) -> usize {
         self.gcs(|gcs| gcs.buckets[bucket].open_uploads())

@@ -1,5 +1,5 @@
-//! A gate before an S3 that takes anything: what its keeper refuses is refused in the words of AWS, and all else is passed on
-//! as it came.
+//! A gate before a store that takes anything: what its keeper refuses is refused in the words of AWS or whoever, and all else is
+//! passed on as it came.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -39,8 +39,8 @@ pub(super) trait Keeper: Send + 'static {
     fn passed(&mut self, asked: Self::Asked, answer: &HttpAnswer);
 }
 
-/// An error as AWS words it.
-#[derive(Debug, PartialEq, Eq)]
+/// An error as AWS words it; Azure names it in a header too, of which the others take no notice.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) status: StatusCode,
     pub(super) code: &'static str,
@@ -54,7 +54,7 @@ struct Way<K> {
 }
 
 impl<K: Keeper> Gate<K> {
-    /// Opens one before the S3 at `url`, which takes whatever signature.
+    /// Opens one before the store at `url`, which takes a signature that was made for another host.
     ///
     /// # Panics
     /// If the host is not an address.
@@ -97,6 +97,6 @@ impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let Refusal { status, code, message } = self;
         let body = format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>{message}</Message></Error>");
-        (status, [("content-type", "application/xml")], body).into_response()
+        (status, [("content-type", "application/xml"), ("x-ms-error-code", code)], body).into_response()
     }
 }

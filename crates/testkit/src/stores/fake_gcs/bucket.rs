@@ -29,7 +29,7 @@ pub(super) struct Object {
     etag: String,
     generation: u64,
     pub(super) modified: Timestamp,
-    /// `content-type` and `x-goog-meta-…`.
+    /// `content-type`, `x-goog-meta-…`, and how it is to be kept.
     headers: Vec<(String, String)>,
     pub(super) keeping: Keeping,
 }
@@ -51,6 +51,8 @@ pub(super) type Outcome = Result<Response, Refusal>;
 /// All parts but the last have at least this.
 const MIN_PART: usize = 5 << 20;
 const GENERATION_MATCH: &str = "x-goog-if-generation-match";
+const CLASS: &str = "x-goog-storage-class";
+const KMS_KEY: &str = "x-goog-encryption-kms-key-name";
 
 impl Refusal {
     pub(super) const UNAUTHORIZED: Refusal = Refusal(401, "AuthenticationRequired", "Authentication required.");
@@ -87,12 +89,16 @@ impl Bucket {
         self.objects.keys().cloned().collect()
     }
 
+    pub(super) fn header(&self, key: &str, name: &str) -> Option<String> {
+        self.objects[key].headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+    }
+
     pub(super) fn open_uploads(&self) -> usize {
         self.uploads.len()
     }
 
     pub(super) fn put(&mut self, asked: &Asked) -> Outcome {
-        asked.only(&[], &["x-goog-meta-*", "x-goog-object-lock-*", GENERATION_MATCH])?;
+        asked.only(&[], &["x-goog-meta-*", "x-goog-object-lock-*", GENERATION_MATCH, CLASS, KMS_KEY])?;
         self.check_generation(asked)?;
         self.insert(&asked.key, asked.body.clone(), kept_headers(asked), Keeping::asked_for(asked)?)
     }
@@ -172,7 +178,7 @@ impl Bucket {
     }
 
     pub(super) fn begin(&mut self, asked: &Asked) -> Outcome {
-        asked.only(&["uploads"], &["x-goog-meta-*", "x-goog-object-lock-*"])?;
+        asked.only(&["uploads"], &["x-goog-meta-*", "x-goog-object-lock-*", CLASS, KMS_KEY])?;
         self.newest += 1;
         let id = format!("upload-{}", self.newest);
         let (key, headers, keeping) = (asked.key.clone(), kept_headers(asked), Keeping::asked_for(asked)?);
@@ -288,7 +294,7 @@ fn element_of(key: &str, object: &Object) -> String {
 }
 
 fn kept_headers(asked: &Asked) -> Vec<(String, String)> {
-    let kept = |name: &str| name == "content-type" || name.starts_with("x-goog-meta-");
+    let kept = |name: &str| ["content-type", CLASS, KMS_KEY].contains(&name) || name.starts_with("x-goog-meta-");
     let headers = asked.headers.iter().filter(|(name, _)| kept(name.as_str()));
     headers.map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())).collect()
 }
