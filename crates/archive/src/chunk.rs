@@ -61,6 +61,7 @@
 
 mod build;
 mod column;
+mod course;
 mod edit;
 mod generation;
 mod keys;
@@ -68,8 +69,9 @@ mod read;
 
 pub(crate) use build::{ChunkBuilder, Packed, Packers};
 pub(crate) use column::{Packer, Unpacker};
+pub(crate) use course::{Course, keys_of};
 pub(crate) use keys::{KeyTable, shared};
-pub(crate) use read::{Chunk, Stop, keys_of};
+pub(crate) use read::{Chunk, Stop};
 
 /// Records in a chunk, at the most.
 pub(crate) const MAX_RECORDS: usize = 1 << 18;

@@ -73,6 +73,10 @@ impl WriteBehind {
     /// no room; does nothing where the file system cannot reserve. What turns out to be too much is given back by
     /// the next sync.
     pub fn reserve(&mut self, bytes: u64) -> io::Result<()> {
+        // Asked for nothing, the system says that this is no question.
+        if bytes == 0 {
+            return Ok(());
+        }
         // A file system that is asked for too much takes all there is before it says no, from everybody else too.
         let free = fstatvfs(&*self.file)?;
         if free.f_bavail.saturating_mul(free.f_frsize) < bytes {

@@ -251,6 +251,20 @@ fn who_follows_a_cluster_to_which_nobody_writes_has_everything() {
     }
 }
 
+#[test]
+fn a_cluster_to_which_nobody_has_written_yet_is_brought_back() {
+    for version in [Version::V34, Version::V36] {
+        let folder = tempfile::tempdir().unwrap();
+        let etcd = etcd(version, folder.path());
+        let [archive, dir] = ["archive", "restored"].map(|name| folder.path().join(name));
+        std::fs::create_dir(&archive).unwrap();
+        succeed(&["backup", text(&archive), "--endpoints", &etcd.client_url()]);
+        succeed(&["restore", text(&archive), "--data-dir", text(&dir)]);
+        let restored = Member::new(version, &dir).without_fsync().start();
+        assert_eq!(truth(&restored.client()), truth(&etcd.client()), "{version}");
+    }
+}
+
 /// Who keeps the page open sees how the members are now, whoever writes.
 #[test]
 fn how_members_are_is_told_as_it_is_now() {

@@ -34,7 +34,8 @@ fn terminal(args: &[&str]) -> Command {
     let words: Vec<String> =
         [env!("CARGO_BIN_EXE_refloat")].iter().chain(args).map(|word| format!("'{word}'")).collect();
     let mut command = Command::new("script");
-    command.args(["-qec", &words.join(" "), "/dev/null"]).stdin(Stdio::null());
+    // Whatever runs the tests may have no terminal at all, of which nobody knows what it can show.
+    command.args(["-qec", &words.join(" "), "/dev/null"]).env("TERM", "xterm").stdin(Stdio::null());
     command
 }
 

@@ -73,15 +73,15 @@ impl Survivors {
     ) -> Result<Self, Error> {
         let prints = Fingerprinter::default();
         let mut survivors = Self { compact, stretches: Vec::new(), kept: 0, dropped: 0 };
-        let step = |part: &mut Vec<(RevKey, Fingerprint)>, record: crate::database::Record<'_>| {
-            part.push((record.at, prints.of(record.key()?)));
+        let step = |part: &mut Vec<(RevKey, Fingerprint)>, at: RevKey, key: &[u8]| {
+            part.push((at, prints.of(key)));
             Ok(if part.len() < STRETCH { Next::More } else { Next::Cut })
         };
         let take = |part: Vec<(RevKey, Fingerprint)>| {
             survivors.note(part.into_iter().map(|(at, key)| (at, keep(at, key))));
             Ok::<_, Error>(ControlFlow::Continue(()))
         };
-        database.scan(RevisionRange::up_to(until), Direction::Backwards, step, take)?;
+        database.scan_keys(RevisionRange::up_to(until), Direction::Backwards, step, take)?;
         survivors.stretches.reverse();
         Ok(survivors)
     }

@@ -14,7 +14,7 @@ pub use bolt_file::scan::Direction;
 use crate::batch::Batch;
 use crate::error::{Error, RecordFault};
 use crate::key_value::KeyValue;
-use crate::layer::{Layer, Part, Seen};
+use crate::layer::{Layer, Part, Seen, Told};
 use crate::records::Records;
 use crate::revision::{RevKey, Revision};
 use crate::tables::{KEY, Tables, printable};
@@ -238,6 +238,22 @@ impl Database {
         self.scan_entries(range, direction, step, take)
     }
 
+    /// Like [`Database::scan`], for whoever asks of records no more than which keys they change: of what an archive keeps, most
+    /// is not unpacked for that.
+    pub(crate) fn scan_keys<P: Default + Send, E: From<Error> + Send>(
+        &self,
+        range: RevisionRange,
+        direction: Direction,
+        step: impl Fn(&mut P, RevKey, &[u8]) -> Result<Next, Error> + Sync,
+        take: impl FnMut(P) -> Result<ControlFlow<()>, E>,
+    ) -> Result<(), E> {
+        let step = |collected: &mut P, key: &[u8], changed: &[u8]| {
+            let at = parse_key(key)?;
+            if range.has(at) { step(collected, at, changed) } else { Ok(Next::More) }
+        };
+        self.scan_layers(&self.layers, range, direction, Told::Key { within: range }, strict(step), take)
+    }
+
     /// Shows `visit` every record in `range`, in revision order, until it breaks. Whoever reads, `visit` is on this thread.
     pub fn visit<E: From<Error> + Send>(
         &self,
@@ -265,7 +281,7 @@ impl Database {
         step: impl Fn(&mut P, &[u8], &[u8]) -> Result<Next, Error> + Sync,
         take: impl FnMut(P) -> Result<ControlFlow<()>, E>,
     ) -> Result<(), E> {
-        self.scan_layers(&self.layers, range, direction, strict(step), take)
+        self.scan_layers(&self.layers, range, direction, Told::Value, strict(step), take)
     }
 
     /// Like [`Database::scan_entries`] going forwards over everything, for whoever goes on behind what is lost of a file: `step`
@@ -275,7 +291,7 @@ impl Database {
         step: impl Fn(&mut P, Seen<'_>) -> Result<Next, Error> + Sync,
         take: impl FnMut(P) -> Result<ControlFlow<()>, E>,
     ) -> Result<(), E> {
-        self.scan_layers(&self.layers, RevisionRange::ALL, Direction::Forwards, step, take)
+        self.scan_layers(&self.layers, RevisionRange::ALL, Direction::Forwards, Told::Value, step, take)
     }
 
     /// Like [`Database::scan`] going backwards, for whoever wants no more than the first that is found: the last layer
@@ -296,7 +312,7 @@ impl Database {
         while !rest.is_empty() && !is_found {
             let (before, last) = rest.split_at(rest.len().saturating_sub(at_once));
             let take = |collected| take(collected).inspect(|flow| is_found = flow.is_break());
-            self.scan_layers(last, range, Direction::Backwards, strict(step), take)?;
+            self.scan_layers(last, range, Direction::Backwards, Told::Value, strict(step), take)?;
             (rest, at_once) = (before, at_once * 2);
         }
         Ok(())
@@ -307,10 +323,11 @@ impl Database {
         layers: &[Layer],
         range: RevisionRange,
         direction: Direction,
+        told: Told,
         step: impl Fn(&mut P, Seen<'_>) -> Result<Next, Error> + Sync,
         take: impl FnMut(P) -> Result<ControlFlow<()>, E>,
     ) -> Result<(), E> {
-        let scanned = self.scan_parts(layers, range, direction, step, take);
+        let scanned = self.scan_parts(layers, range, direction, told, step, take);
         // Of a file that somebody wrote to, what was read may be half of before and half of after. Whatever else went
         // wrong, this is why.
         layers.iter().filter_map(Layer::file).try_for_each(BoltFile::require_unchanged).map_err(Error::from)?;
@@ -322,6 +339,7 @@ impl Database {
         layers: &[Layer],
         range: RevisionRange,
         direction: Direction,
+        told: Told,
         step: impl Fn(&mut P, Seen<'_>) -> Result<Next, Error> + Sync,
         take: impl FnMut(P) -> Result<ControlFlow<()>, E>,
     ) -> Result<(), E> {
@@ -339,7 +357,7 @@ impl Database {
                 Next::Cut => Ok(emit(mem::take(&mut collected))),
                 Next::Enough => Ok(ControlFlow::Break(())),
             };
-            part.read(reader, direction, &mut show)?;
+            part.read(reader, direction, told, &mut show)?;
             let _ = emit(collected);
             Ok(())
         };

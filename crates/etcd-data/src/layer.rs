@@ -9,7 +9,7 @@ use bolt_file::page::Leaf;
 use bolt_file::scan::{self, Direction, KeyRange, Span, SpanReader};
 use bolt_file::{BoltFile, Bucket, Corrupt, Entry};
 
-use crate::database::{RevisionRange, parse_key};
+use crate::database::{Record, RevisionRange, parse_key};
 use crate::error::{Error, RecordFault};
 use crate::records::Records;
 use crate::revision::{RevKey, Revision};
@@ -177,9 +177,32 @@ pub(crate) enum Part<'a> {
     Elsewhere { records: &'a dyn Records, wanted: RevisionRange },
 }
 
+/// What of each record is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// Its value.
+    Value,
+    /// The key that it changes, if it is `within` these revisions.
+    Key { within: RevisionRange },
+}
+
+impl Told {
+    fn of<'a>(self, entry: &Entry<'a>) -> Seen<'a> {
+        let Self::Key { within } = self else { return Seen::Entry(entry.key, entry.value) };
+        match RevKey::parse(entry.key).filter(|at| within.has(*at)) {
+            Some(at) => match (Record { at, value: entry.value }).key() {
+                Ok(key) => Seen::Entry(entry.key, key),
+                Err(error) => Seen::Lost(error),
+            },
+            // Whoever sees it asks for nothing but its revision.
+            None => Seen::Entry(entry.key, &[]),
+        }
+    }
+}
+
 /// What whoever reads comes by.
 pub(crate) enum Seen<'a> {
-    /// An entry, its key and its value.
+    /// An entry: its key, and what is told of it.
     Entry(&'a [u8], &'a [u8]),
     /// Something of a file that is no record, or cannot be read. Behind it there may be more.
     Lost(Error),
@@ -196,14 +219,15 @@ impl Part<'_> {
         &self,
         reader: &mut Option<SpanReader>,
         direction: Direction,
+        told: Told,
         show: &mut impl Show,
     ) -> Result<(), Error> {
         match self {
             Self::Spans { file, spans, counted } => {
                 let reader = reader.get_or_insert_with(|| SpanReader::new(file));
-                read_spans(reader, spans, *counted, direction, show)
+                read_spans(reader, spans, *counted, direction, told, show)
             }
-            Self::Elsewhere { records, wanted } => read_records(*records, *wanted, direction, show),
+            Self::Elsewhere { records, wanted } => read_records(*records, *wanted, direction, told, show),
         }
     }
 }
@@ -213,6 +237,7 @@ fn read_spans(
     spans: &[Span],
     counted: RevisionRange,
     direction: Direction,
+    told: Told,
     show: &mut impl Show,
 ) -> Result<(), Error> {
     let all = counted == RevisionRange::ALL;
@@ -227,9 +252,7 @@ fn read_spans(
                 Ok(None) => break,
                 Ok(Some(entry)) => match require_pair(entry) {
                     // What is no revision cannot be said not to count.
-                    Ok(entry) if all || RevKey::parse(entry.key).is_none_or(|at| counted.has(at)) => {
-                        Seen::Entry(entry.key, entry.value)
-                    }
+                    Ok(entry) if all || RevKey::parse(entry.key).is_none_or(|at| counted.has(at)) => told.of(&entry),
                     Ok(_) => continue,
                     Err(error) => Seen::Lost(error),
                 },
@@ -261,16 +284,20 @@ fn read_records(
     records: &dyn Records,
     wanted: RevisionRange,
     direction: Direction,
+    told: Told,
     show: &mut impl Show,
 ) -> Result<(), Error> {
     let is_past = |at: RevKey| match direction {
         Direction::Forwards => at.main > wanted.to,
         Direction::Backwards => at.main < wanted.from,
     };
-    let mut visit = |at: RevKey, value: &[u8]| match wanted.has(at) {
-        true => show(Seen::Entry(&at.encode(), value)),
+    let mut visit = |at: RevKey, bytes: &[u8]| match wanted.has(at) {
+        true => show(Seen::Entry(&at.encode(), bytes)),
         false if is_past(at) => Ok(ControlFlow::Break(())),
         false => Ok(ControlFlow::Continue(())),
     };
-    records.read(direction, &mut visit)
+    match told {
+        Told::Value => records.read(direction, &mut visit),
+        Told::Key { .. } => records.read_keys(direction, &mut visit),
+    }
 }

@@ -5,7 +5,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::database::Direction;
+use crate::database::{Direction, Record};
 use crate::error::Error;
 use crate::revision::RevKey;
 
@@ -15,6 +15,12 @@ pub trait Records: Send + Sync {
     /// Shows every record to `visit`, its value encoded as in the `key` bucket, until it breaks. Several threads may
     /// call this at once.
     fn read(&self, direction: Direction, visit: &mut Visit<'_>) -> Result<(), Error>;
+
+    /// The same, where of each record `visit` is to see the key that it changes, in place of its value. For who keeps them so that
+    /// the rest need not be read for it.
+    fn read_keys(&self, direction: Direction, visit: &mut Visit<'_>) -> Result<(), Error> {
+        self.read(direction, &mut |at, value| visit(at, Record { at, value }.key()?))
+    }
 
     /// About how many bytes the records take.
     fn size_bytes(&self) -> u64;

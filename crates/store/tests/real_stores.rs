@@ -575,7 +575,11 @@ async fn what_the_store_encrypts_with_a_key_of_ours_is_read_with_that_key_alone(
     let settings = s3_settings(s3.url(), Moto::ACCESS_KEY, Moto::SECRET_KEY);
     require_key_of_ours(&s3, "s3://contract", settings, &keys).await;
     let azure = CustomerKeys::before_azure(&AZURITE.url());
-    let settings = azure_settings(format!("{}/{}", azure.url(), Azurite::ACCOUNT));
+    let endpoint = Some(format!("{}/{}", azure.url(), Azurite::ACCOUNT));
+    let signature = AZURITE.shared_access("racwdl");
+    let environment =
+        Environment::of([("AZURE_STORAGE_ACCOUNT", Azurite::ACCOUNT), ("AZURE_STORAGE_SAS_TOKEN", signature.as_str())]);
+    let settings = Settings { environment, endpoint, ..Settings::default() };
     require_key_of_ours(&azure, "az://contract/some/where", settings, &keys).await;
     let google = CustomerKeys::before_google(&GCS.url());
     require_key_of_ours(&google, "gs://contract/some/where", gcs_settings(google.url()), &keys).await;

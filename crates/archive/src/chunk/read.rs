@@ -6,22 +6,15 @@ use etcd_data::{KeyValue, LeaseId, RevKey, Revision};
 
 use super::build::REVISION_BYTES;
 use super::column::Unpacker;
+use super::course::{Course, NO_SUCH_KEY, Place, Way};
 use super::edit::Shape;
 use super::generation::{Numbers, expected, remembered};
-use super::keys::KeyTable;
-use super::{
-    DELETE, EDITED, FAR, GIVEN, KEYLESS, LEASE, LITERAL, MAX_CHANGES, MAX_COLUMN_BYTES, MAX_RAW_BYTES,
-    MAX_RECORD_BYTES, MAX_RECORDS, ODD, VALUE, WITHIN,
-};
+use super::{EDITED, GIVEN, LEASE, LITERAL, MAX_CHANGES, MAX_RAW_BYTES, MAX_RECORDS, ODD, VALUE};
 use crate::fields::{Fault, Fields};
 
 /// A chunk whose columns are unpacked.
 pub(crate) struct Chunk {
-    keys: KeyTable,
-    flags: Vec<u8>,
-    revisions: Vec<u8>,
-    back: [Vec<u8>; 3],
-    ranks: [Vec<u8>; 3],
+    course: Course,
     creates: Vec<u8>,
     mods: Vec<u8>,
     versions: Vec<u8>,
@@ -48,36 +41,13 @@ impl From<Fault> for Stop {
     }
 }
 
-/// The keys of a chunk, without unpacking the rest.
-pub(crate) fn keys_of(stored: &[u8], unpacker: &mut Unpacker) -> Result<KeyTable, Fault> {
-    let mut fields = Fields::of(stored);
-    let records = fields.size(MAX_RECORDS)?;
-    keys(records, unpacker, &mut fields, &mut limit_for(records))
-}
-
-/// What is kept of a key while records are read can be far larger than the key, so keys that no record can be of are not let in.
-fn keys(records: usize, unpacker: &mut Unpacker, fields: &mut Fields<'_>, left: &mut usize) -> Result<KeyTable, Fault> {
-    let keys = KeyTable::unpack(unpacker, fields, left)?;
-    if keys.len() > records { Err(NO_SUCH_RECORD) } else { Ok(keys) }
-}
-
-fn limit_for(records: usize) -> usize {
-    if records > 1 { MAX_COLUMN_BYTES } else { MAX_RECORD_BYTES }
-}
-
 impl Chunk {
     pub(crate) fn unpack(stored: &[u8], unpacker: &mut Unpacker) -> Result<Self, Fault> {
         let mut fields = Fields::of(stored);
-        let records = fields.size(MAX_RECORDS)?;
-        let mut left = limit_for(records);
-        let keys = keys(records, unpacker, &mut fields, &mut left)?;
+        let (course, mut left) = Course::unpack(&mut fields, unpacker)?;
         let mut next = || unpacker.unpack_within(&mut fields, &mut left);
         let chunk = Self {
-            keys,
-            flags: next()?,
-            revisions: next()?,
-            back: [next()?, next()?, next()?],
-            ranks: [next()?, next()?, next()?],
+            course,
             creates: next()?,
             mods: next()?,
             versions: next()?,
@@ -88,15 +58,11 @@ impl Chunk {
             comes: next()?,
             values: next()?,
         };
-        fields.end()?;
-        if chunk.flags.len() != records {
-            return Err(Fault("it has another number of records than it says"));
-        }
-        Ok(chunk)
+        fields.end().map(|()| chunk)
     }
 
     pub(crate) fn records(&self) -> usize {
-        self.flags.len()
+        self.course.records()
     }
 
     /// Shows every record to `visit`, until it breaks.
@@ -166,7 +132,7 @@ fn shapes(edits: &[u8]) -> Result<Vec<Shape>, Fault> {
 /// One record, but for the bytes of its key and its value.
 struct Row {
     at: RevKey,
-    /// The place of the state of its key.
+    /// Which key it changes, as the course tells it.
     key: u32,
     numbers: Numbers,
     value: RowValue,
@@ -183,9 +149,8 @@ enum RowValue {
 }
 
 /// What is known of a key while records pass by.
+#[derive(Default)]
 struct State {
-    /// Which key it is.
-    rank: u32,
     numbers: Option<Numbers>,
     value: Value,
     shape: Option<u32>,
@@ -214,10 +179,7 @@ impl Value {
 /// A way through a chunk, with what is known of each key so far.
 struct Walk<'a> {
     chunk: &'a Chunk,
-    flags: Fields<'a>,
-    revisions: Fields<'a>,
-    back: [Fields<'a>; 3],
-    ranks: [Fields<'a>; 3],
+    way: Way<'a>,
     creates: Fields<'a>,
     mods: Fields<'a>,
     versions: Fields<'a>,
@@ -226,30 +188,19 @@ struct Walk<'a> {
     forms: Fields<'a>,
     comes: Fields<'a>,
     values: Fields<'a>,
-    last: Option<RevKey>,
-    last_rank: u32,
     last_lease: i64,
-    /// The place of the state of each record's key so far.
-    keys: Vec<u32>,
     /// What is known of each key so far, in the order in which they came: neighbours in memory are used together.
     states: Vec<State>,
-    /// Whether a key has come, by its rank.
-    seen: Vec<bool>,
     scratch: Vec<u8>,
 }
 
-/// What stands for the key of a record that has none.
-const NO_KEY: u32 = u32::MAX;
-
 impl<'a> Walk<'a> {
     fn of(chunk: &'a Chunk) -> Self {
-        let keys = chunk.keys.len();
+        let way = Way::along(&chunk.course);
         Self {
             chunk,
-            flags: Fields::of(&chunk.flags),
-            revisions: Fields::of(&chunk.revisions),
-            back: chunk.back.each_ref().map(|plane| Fields::of(plane)),
-            ranks: chunk.ranks.each_ref().map(|plane| Fields::of(plane)),
+            states: Vec::with_capacity(way.key_count()),
+            way,
             creates: Fields::of(&chunk.creates),
             mods: Fields::of(&chunk.mods),
             versions: Fields::of(&chunk.versions),
@@ -258,36 +209,27 @@ impl<'a> Walk<'a> {
             forms: Fields::of(&chunk.forms),
             comes: Fields::of(&chunk.comes),
             values: Fields::of(&chunk.values),
-            last: None,
-            last_rank: (keys as u32).wrapping_sub(1),
             last_lease: 0,
-            keys: Vec::with_capacity(chunk.flags.len()),
-            states: Vec::with_capacity(keys),
-            seen: vec![false; keys],
             scratch: Vec::new(),
         }
     }
 
     /// The next record; what it took away of the value before goes to `gone`.
     fn next(&mut self, gone: Option<&mut Vec<u8>>) -> Result<Option<Row>, Fault> {
-        if self.flags.is_empty() {
-            return Ok(None);
+        let Some(Place { flags, at, key }) = self.way.next()? else { return Ok(None) };
+        // A key that comes for the first time is the next.
+        if key as usize == self.states.len() {
+            self.states.push(State::default());
         }
-        let flags = self.flags.byte()?;
-        let at = self.revision(flags)?;
         let gone_from = gone.as_ref().map_or(0, |gone| gone.len());
-        let row = |key, numbers, value| Row { at, key, numbers, value, gone: gone_from };
+        let row = |numbers, value| Row { at, key, numbers, value, gone: gone_from };
         if flags & VALUE == ODD {
-            let key = if flags & KEYLESS == 0 { self.key()? } else { NO_KEY };
-            self.keys.push(key);
             if let Some(state) = self.states.get_mut(key as usize) {
                 state.numbers = None;
             }
             let (start, len) = self.literal()?;
-            return Ok(Some(row(key, Numbers::default(), RowValue::Odd(start, len))));
+            return Ok(Some(row(Numbers::default(), RowValue::Odd(start, len))));
         }
-        let key = self.key()?;
-        self.keys.push(key);
         let numbers = self.numbers(flags, at, key)?;
         let value = match flags & VALUE {
             LITERAL => {
@@ -302,45 +244,7 @@ impl<'a> Walk<'a> {
             EDITED => RowValue::Edited(self.edit(key, gone)?),
             _ => RowValue::Empty,
         };
-        Ok(Some(row(key, numbers, value)))
-    }
-
-    fn revision(&mut self, flags: u8) -> Result<RevKey, Fault> {
-        let (main, sub) = self.last.map_or((0, 0), |last| (last.main.0, last.sub));
-        let beyond = Fault("a revision is beyond what can be");
-        let (main, sub) = match flags & (WITHIN | FAR) {
-            0 => (main.checked_add(1), Some(0)),
-            WITHIN => (Some(main), sub.checked_add(1)),
-            _ => {
-                let main = main.checked_add(self.revisions.signed()?);
-                (main, i64::try_from(self.revisions.number()?).ok())
-            }
-        };
-        let main = main.filter(|&main| main >= 0).ok_or(beyond)?;
-        let at = RevKey { main: Revision(main), sub: sub.ok_or(beyond)?, tombstone: flags & DELETE != 0 };
-        if self.last.is_some_and(|last| last >= at) {
-            return Err(Fault("its records are not in order"));
-        }
-        self.last = Some(at);
-        Ok(at)
-    }
-
-    fn key(&mut self) -> Result<u32, Fault> {
-        let back = planes(&mut self.back)? as usize;
-        if back > 0 {
-            let key = self.keys.len().checked_sub(back).and_then(|index| self.keys.get(index)).copied();
-            return key.filter(|&key| key != NO_KEY).ok_or(NO_SUCH_KEY);
-        }
-        let count = self.seen.len() as u64;
-        let step = u64::from(planes(&mut self.ranks)?);
-        let rank = (u64::from(self.last_rank) + 1 + step).checked_rem(count).ok_or(NO_SUCH_KEY)?;
-        self.last_rank = rank as u32;
-        let seen = self.seen.get_mut(rank as usize).ok_or(NO_SUCH_KEY)?;
-        if std::mem::replace(seen, true) {
-            return Err(Fault("a key has two first records"));
-        }
-        self.states.push(State { rank: self.last_rank, numbers: None, value: Value::None, shape: None });
-        Ok(self.states.len() as u32 - 1)
+        Ok(Some(row(numbers, value)))
     }
 
     fn numbers(&mut self, flags: u8, at: RevKey, key: u32) -> Result<Numbers, Fault> {
@@ -416,8 +320,7 @@ impl<'a> Walk<'a> {
             RowValue::Edited(_) => state.map_or(&[][..], |state| state.value.bytes(&self.chunk.values)),
         };
         let Numbers { create, modified, version, lease } = row.numbers;
-        let key = state.and_then(|state| self.chunk.keys.get(state.rank as usize)).unwrap_or_default();
-        KeyValue { key, create_revision: create, mod_revision: modified, version, value, lease }
+        KeyValue { key: self.way.key(row.key), create_revision: create, mod_revision: modified, version, value, lease }
     }
 
     fn literal_at(&self, start: usize, len: usize) -> &'a [u8] {
@@ -448,18 +351,8 @@ impl<'a> Walk<'a> {
 
     /// Refuses what no record used.
     fn end(&self) -> Result<(), Fault> {
-        let columns = [&self.revisions, &self.creates, &self.mods, &self.versions, &self.leases, &self.sizes];
-        let columns = columns.into_iter().chain([&self.forms, &self.comes, &self.values]);
-        columns.chain(&self.back).chain(&self.ranks).try_for_each(Fields::end)?;
-        if self.seen.iter().all(|&seen| seen) { Ok(()) } else { Err(NO_SUCH_RECORD) }
+        self.way.end()?;
+        let columns = [&self.creates, &self.mods, &self.versions, &self.leases, &self.sizes];
+        columns.into_iter().chain([&self.forms, &self.comes, &self.values]).try_for_each(Fields::end)
     }
-}
-
-const NO_SUCH_RECORD: Fault = Fault("a key has no record");
-const NO_SUCH_KEY: Fault = Fault("a record is of no key that there is");
-
-/// The next number of which each byte stands in a column of its own.
-fn planes(planes: &mut [Fields<'_>; 3]) -> Result<u32, Fault> {
-    let [low, middle, high] = planes;
-    Ok(u32::from_le_bytes([low.byte()?, middle.byte()?, high.byte()?, 0]))
 }

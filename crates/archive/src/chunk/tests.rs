@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use etcd_data::database::Direction;
+use etcd_data::records::Visit;
 use etcd_data::{KeyValue, LeaseId, RevKey, Revision};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -27,12 +28,16 @@ fn packed(records: &[Pair]) -> Packed {
 
 fn unpacked(stored: &[u8], direction: Direction) -> Result<Vec<Pair>, Stop> {
     let chunk = Chunk::unpack(stored, &mut Unpacker::new().unwrap())?;
-    let mut records = Vec::new();
-    chunk.read(direction, &mut |at, record: &[u8]| {
-        records.push((at, record.to_vec()));
+    shown(|visit| chunk.read(direction, visit))
+}
+
+fn shown(read: impl FnOnce(&mut Visit<'_>) -> Result<(), Stop>) -> Result<Vec<Pair>, Stop> {
+    let mut all = Vec::new();
+    read(&mut |at, bytes: &[u8]| {
+        all.push((at, bytes.to_vec()));
         Ok(ControlFlow::Continue(()))
     })?;
-    Ok(records)
+    Ok(all)
 }
 
 #[track_caller]
@@ -50,6 +55,16 @@ fn check(records: &[Pair]) -> Packed {
     let keys: std::collections::BTreeSet<Vec<u8>> = keys.collect();
     let found = keys_of(&packed.stored, &mut Unpacker::new().unwrap()).unwrap();
     assert!(found.iter().eq(keys.iter().map(Vec::as_slice)));
+    let course = Course::of(&packed.stored, &mut Unpacker::new().unwrap()).unwrap();
+    assert_eq!((course.records(), course.has_keyless()), (records.len(), packed.keyless));
+    if !packed.keyless {
+        let keys = |(at, record): &Pair| (*at, KeyValue::parse_key(record).unwrap().to_vec());
+        let keys: Vec<Pair> = records.iter().map(keys).collect();
+        assert_eq!(shown(|visit| course.read(Direction::Forwards, visit)).unwrap(), keys);
+        let mut backwards = shown(|visit| course.read(Direction::Backwards, visit)).unwrap();
+        backwards.reverse();
+        assert_eq!(backwards, keys);
+    }
     assert_eq!(packed.keyless, records.iter().any(|(_, record)| KeyValue::parse_key(record).is_err()));
     packed
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use etcd_data::database::{Direction, RevisionRange};
+use etcd_data::database::{Direction, Record, RevisionRange};
 use etcd_data::records::{Records, Visit};
 use etcd_data::{Error, RevKey, Tables};
 use sha2::{Digest, Sha256};
@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::frame::{self, FOOTER_BYTES, PRELUDE_BYTES, TAIL_BYTES, Tail, digest, digest_in, head_bytes};
 use super::index::{ChunkEntry, Index, KeyBlock, MAX_INDEX_BYTES, Part};
 use super::tables;
-use crate::chunk::{Chunk, MAX_RECORD_BYTES, Stop, Unpacker};
+use crate::chunk::{Chunk, Course, MAX_RECORD_BYTES, Stop, Unpacker};
 use crate::closing::Closing;
 use crate::error::ObjectError;
 use crate::fields::{Fault, Fields};
@@ -372,21 +372,17 @@ struct ChunkRecords {
 
 impl Records for ChunkRecords {
     fn read(&self, direction: Direction, visit: &mut Visit<'_>) -> Result<(), Error> {
-        let chunk = self.unpack().map_err(|error| self.error(error))?;
-        let ChunkEntry { first, last, .. } = self.entry;
-        let mut outside = false;
-        let mut inside = |at: RevKey, value: &[u8]| {
-            outside = at < first || at > last;
-            if outside { Ok(std::ops::ControlFlow::Break(())) } else { visit(at, value) }
-        };
-        let read = chunk.read(direction, &mut inside);
-        let fault = match read {
-            Ok(()) if outside => Fault("a chunk has other records than the index says"),
-            Ok(()) => return Ok(()),
-            Err(Stop::Visitor(error)) => return Err(error),
-            Err(Stop::Fault(fault)) => fault,
-        };
-        Err(self.error(self.object.fault(self.entry.part, fault)))
+        let chunk = self.stored(Chunk::unpack, Chunk::records).map_err(|error| self.error(error))?;
+        self.show(visit, |visit| chunk.read(direction, visit))
+    }
+
+    fn read_keys(&self, direction: Direction, visit: &mut Visit<'_>) -> Result<(), Error> {
+        let course = self.stored(Course::of, Course::records).map_err(|error| self.error(error))?;
+        match course.has_keyless() {
+            // What is wrong with these shows in the whole records.
+            true => self.read(direction, &mut |at, value| visit(at, Record { at, value }.key()?)),
+            false => self.show(visit, |visit| course.read(direction, visit)),
+        }
     }
 
     fn size_bytes(&self) -> u64 {
@@ -399,14 +395,36 @@ impl Records for ChunkRecords {
 }
 
 impl ChunkRecords {
-    fn unpack(&self) -> Result<Chunk, ObjectError> {
+    /// The chunk, as `unpack` makes it of what is stored.
+    fn stored<T>(
+        &self,
+        unpack: impl FnOnce(&[u8], &mut Unpacker) -> Result<T, Fault>,
+        records: impl FnOnce(&T) -> usize,
+    ) -> Result<T, ObjectError> {
         let stored = self.object.part(self.entry.part, MAX_RECORD_BYTES)?;
         let fault = |fault| self.object.fault(self.entry.part, fault);
-        let chunk = Chunk::unpack(&stored, &mut unpacker()?).map_err(fault)?;
-        if chunk.records() != self.entry.records as usize {
+        let chunk = unpack(&stored, &mut unpacker()?).map_err(fault)?;
+        if records(&chunk) != self.entry.records as usize {
             return Err(fault(Fault("a chunk has another number of records than the index says")));
         }
         Ok(chunk)
+    }
+
+    /// Has `read` show its records to `visit`, and none that the index does not tell of.
+    fn show(&self, visit: &mut Visit<'_>, read: impl FnOnce(&mut Visit<'_>) -> Result<(), Stop>) -> Result<(), Error> {
+        let ChunkEntry { first, last, .. } = self.entry;
+        let mut outside = false;
+        let mut inside = |at: RevKey, bytes: &[u8]| {
+            outside = at < first || at > last;
+            if outside { Ok(std::ops::ControlFlow::Break(())) } else { visit(at, bytes) }
+        };
+        let fault = match read(&mut inside) {
+            Ok(()) if outside => Fault("a chunk has other records than the index says"),
+            Ok(()) => return Ok(()),
+            Err(Stop::Visitor(error)) => return Err(error),
+            Err(Stop::Fault(fault)) => fault,
+        };
+        Err(self.error(self.object.fault(self.entry.part, fault)))
     }
 
     fn error(&self, error: ObjectError) -> Error {

@@ -6,29 +6,42 @@
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::ops::ControlFlow;
 
+use etcd_data::RevKey;
 use etcd_data::database::Direction;
+use etcd_data::records::Visit;
 
-use crate::chunk::{Chunk, Unpacker, keys_of};
+use crate::chunk::{Chunk, Course, Stop, Unpacker, keys_of};
 use crate::key_index::Block;
 
-/// One chunk: what reads at all reads alike from both ends.
+/// One chunk: what reads at all reads alike from both ends, and its course is that of its records.
 pub(crate) fn chunk(bytes: &[u8]) {
     let mut unpacker = Unpacker::new().expect("zstd has memory");
     let _ = keys_of(bytes, &mut unpacker);
+    let course = Course::of(bytes, &mut unpacker).ok();
+    let course = course.filter(|course| !course.has_keyless());
+    let course = course.and_then(|course| from_both_ends(|direction, visit| course.read(direction, visit)));
     let Ok(chunk) = Chunk::unpack(bytes, &mut unpacker) else { return };
-    // A few bytes may tell of records that are half a gibibyte together.
+    let Some(records) = from_both_ends(|direction, visit| chunk.read(direction, visit)) else { return };
+    if let Some(course) = course {
+        assert!(course.iter().map(|(at, _)| at).eq(records.iter().map(|(at, _)| at)));
+    }
+}
+
+/// What comes, if it can be read: the same from either end. A few bytes may tell of records that are half a gibibyte together.
+fn from_both_ends(read: impl Fn(Direction, &mut Visit<'_>) -> Result<(), Stop>) -> Option<Vec<(RevKey, u64)>> {
     let hash = BuildHasherDefault::<DefaultHasher>::new();
-    let read = |direction| {
-        let mut records = Vec::new();
-        let read = chunk.read(direction, &mut |at, record: &[u8]| {
-            records.push((at, hash.hash_one(record)));
+    let from = |direction| {
+        let mut all = Vec::new();
+        let read = read(direction, &mut |at, bytes: &[u8]| {
+            all.push((at, hash.hash_one(bytes)));
             Ok(ControlFlow::Continue(()))
         });
-        read.is_ok().then_some(records)
+        read.is_ok().then_some(all)
     };
-    let (forwards, mut backwards) = (read(Direction::Forwards), read(Direction::Backwards));
-    backwards.iter_mut().for_each(|records| records.reverse());
+    let (forwards, mut backwards) = (from(Direction::Forwards), from(Direction::Backwards));
+    backwards.iter_mut().for_each(|all| all.reverse());
     assert_eq!(forwards, backwards);
+    forwards
 }
 
 /// One block of a key index: only chunks that there are come out.

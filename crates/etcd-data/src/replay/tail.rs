@@ -90,6 +90,15 @@ impl Records for Tail {
         Ok(())
     }
 
+    fn read_keys(&self, direction: Direction, visit: &mut Visit<'_>) -> Result<(), Error> {
+        for addition in direction.places(self.additions.len()).filter_map(|index| self.additions.get(index)) {
+            if visit(addition.at, &addition.key)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     fn size_bytes(&self) -> u64 {
         self.additions.iter().map(|addition| (addition.key.len() + addition.value.len + 64) as u64).sum()
     }

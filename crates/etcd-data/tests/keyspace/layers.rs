@@ -288,6 +288,18 @@ fn what_is_built_of_layers_is_byte_for_byte_what_is_built_of_one_file() {
     }
 }
 
+/// As of a cluster to which nobody has written yet.
+#[test]
+fn of_layers_without_a_record_a_database_without_one_is_built() {
+    let tables = Model::new().database().tables().clone();
+    let empty = Database::empty(tables).followed_by(range(0, 1), Arc::new(Vec::<TailRecord>::new()));
+    let folder = tempfile::tempdir().unwrap();
+    let (hash, records, _) = restored(folder.path(), "data", &empty, Revision(1), None);
+    assert_eq!((hash, records), (hash_kv(&empty, None, None).unwrap(), 0));
+    let exported = export(&empty, None, &Against::default(), &folder.path().join("db"), &mut |_| {}).unwrap();
+    assert_eq!((exported.hash.hash, exported.records), (hash.hash, 0));
+}
+
 /// The hash of what a restore makes, the number of its records, and its database.
 fn restored(
     folder: &Path,

@@ -133,7 +133,7 @@ impl CustomerKeys {
         Self::before(url, &GOOGLE)
     }
 
-    /// The same before an Azure Blob storage, which sees the keys: they are signed with the rest.
+    /// The same before an Azure Blob storage. Whoever asks has a shared access signature: another would be about these headers too.
     ///
     /// # Panics
     /// If the host is not an address.
@@ -161,7 +161,7 @@ impl Keeper for Known {
     type Asked = (Asked, String, Option<String>);
 
     fn is_hidden(name: &str) -> bool {
-        name.starts_with(S3.headers) || name.starts_with(GOOGLE.headers)
+        [&S3, &GOOGLE, &AZURE].iter().any(|dialect| name.starts_with(dialect.headers))
     }
 
     fn admit(&self, parts: &Parts, _: &[u8]) -> Result<Self::Asked, Refusal> {
@@ -205,17 +205,25 @@ impl Known {
     }
 }
 
+/// What a shared access signature of Azure adds to a request.
+const SIGNATURE: [&str; 7] = ["sv", "ss", "srt", "sp", "se", "spr", "sig"];
+
 impl Asked {
     fn of(method: &Method, query: &str) -> Asked {
-        let has = |name: &str| query.split('&').any(|pair| pair == name || pair.split('=').next() == Some(name));
+        let asked = || {
+            let pairs = query.split('&').filter(|pair| !pair.is_empty());
+            pairs.filter(|pair| !pair.split('=').next().is_some_and(|name| SIGNATURE.contains(&name)))
+        };
+        let has = |name: &str| asked().any(|pair| pair == name || pair.split('=').next() == Some(name));
+        let is_about_all = asked().next().is_none();
         match *method {
-            Method::GET | Method::HEAD if query.is_empty() => Self::Reads,
-            Method::PUT if query.is_empty() => Self::Writes,
+            Method::GET | Method::HEAD if is_about_all => Self::Reads,
+            Method::PUT if is_about_all => Self::Writes,
             Method::PUT if has("partNumber") || has("comp=block") => Self::WritesPart,
             Method::POST if has("uploads") => Self::Begins,
             Method::POST if has("uploadId") => Self::Completes,
             Method::PUT if has("comp=blocklist") => Self::Completes,
-            Method::DELETE if query.is_empty() => Self::Deletes,
+            Method::DELETE if is_about_all => Self::Deletes,
             _ => Self::Otherwise,
         }
     }
