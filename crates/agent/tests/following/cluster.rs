@@ -302,6 +302,17 @@ impl Cluster {
         Database::empty(Tables::default()).followed_by(RevisionRange::ALL, Arc::new(records))
     }
 
+    /// The same, with what a member has that was never written, where no hash of now tells of it: the key was changed since. A full of
+    /// that member has it, and nobody can know.
+    pub(crate) fn truth_with_untold_error(&self) -> Option<Database> {
+        if self.who_differs().is_some() {
+            return None;
+        }
+        let state = self.lock();
+        let records = state.records_of(state.erring.as_ref()?.member);
+        Some(Database::empty(Tables::default()).followed_by(RevisionRange::ALL, Arc::new(records)))
+    }
+
     /// As `member` has it.
     fn as_it_is(&self, member: u64) -> Database {
         let state = self.lock();
